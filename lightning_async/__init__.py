@@ -1,0 +1,1 @@
+"""Asynchronous, coded and communication-sparse distributed training for any LightningModule."""
