@@ -17,7 +17,6 @@ from lightning_async.data.partition_labels import LabelArray, encode_labels
 # Beyond this many labels a table of counts, or a legend, is no longer readable.
 _MAX_COLUMNS = 12
 _MAX_COLOURS = 20
-# The colours of that map that are not grey: grey is for the labels that share one bar.
 _MAX_COLOURED = 18
 _GREY = (0.75, 0.75, 0.75)
 
@@ -113,15 +112,16 @@ class PartitionReport:
         With more than 20 labels the 18 most frequent keep a colour and the rest is one grey bar.
         """
         # A Figure of its own, not pyplot: no window system and no global state in the middle of a training run.
-        from matplotlib import colormaps
+        from matplotlib import color_sequences
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
 
         counts, names, other = self._plotted()
         num_workers, num_bars = counts.shape
-        colours = colormaps["tab10" if num_bars <= 10 else "tab20"].colors
+        colours = color_sequences["tab10" if num_bars <= 10 else "tab20"]
         if other:
-            colours = [*(colour for colour in colours if max(colour) > min(colour)), _GREY]
+            # Without its own two greys, which would read as the others.
+            colours = [*colours[:14], *colours[16:], _GREY]
         figure = Figure(figsize=(min(4.0 + 0.3 * num_workers, 16.0), 4.2), layout="constrained")
         axes = figure.add_subplot()
         below = np.zeros(num_workers)

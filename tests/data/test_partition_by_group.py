@@ -1,0 +1,81 @@
+"""Natural ownership: groups stay whole and are balanced by size."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import Dataset
+
+from lightning_async.data import ByGroup
+
+
+class Roles(Dataset[dict[str, object]]):
+    """Lines of a play; every sample knows its role, and so does the dataset as a whole."""
+
+    def __init__(self, groups: list[str]) -> None:
+        self.groups = groups
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __getitem__(self, index: int) -> dict[str, object]:
+        raise AssertionError("groups are stored: no sample may be read")
+
+
+group_lists = st.lists(st.sampled_from([f"role {index}" for index in range(12)]), min_size=80, max_size=200).map(
+    lambda groups: [*groups, *(f"role {index}" for index in range(12))]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(groups=group_lists, num_workers=st.integers(1, 12), seed=st.integers(0, 1000))
+def test_a_group_is_never_split(groups: list[str], num_workers: int, seed: int) -> None:
+    shards = ByGroup().assign(Roles(groups), num_workers, seed)
+    owned = [{groups[index] for index in shard} for shard in shards]
+    assert sum(map(len, owned)) == len(set(groups))
+
+
+@settings(max_examples=60, deadline=None)
+@given(groups=group_lists, num_workers=st.integers(2, 12), seed=st.integers(0, 1000))
+def test_every_worker_was_the_emptiest_before_its_last_and_smallest_group(
+    groups: list[str], num_workers: int, seed: int
+) -> None:
+    shards = ByGroup().assign(Roles(groups), num_workers, seed)
+    smallest_group = [min(Counter(groups[index] for index in shard).values()) for shard in shards]
+    least_load = min(map(len, shards))
+    assert all(len(shard) - last <= least_load for shard, last in zip(shards, smallest_group, strict=True))
+
+
+def test_as_many_groups_as_workers_follow_the_order_of_the_names_for_every_seed() -> None:
+    groups = ["c", "a", "b", "a", "c"]
+    for seed in range(5):
+        shards = ByGroup().assign(Roles(groups), 3, seed)
+        assert [shard.tolist() for shard in shards] == [[1, 3], [2], [0, 4]]
+
+
+def test_the_largest_group_goes_to_every_worker_equally_often() -> None:
+    groups = ["large"] * 50 + [f"small {index}" for index in range(40)]
+    dataset, num_workers, draws = Roles(groups), 4, 800
+    owner = [
+        next(worker for worker, shard in enumerate(ByGroup().assign(dataset, num_workers, seed)) if 0 in shard)
+        for seed in range(draws)
+    ]
+    shares = np.bincount(owner, minlength=num_workers) / draws
+    assert np.all(np.abs(shares - 0.25) < 4 * np.sqrt(0.25 * 0.75 / draws))
+
+
+def test_fewer_groups_than_workers_is_a_value_error_with_both_numbers() -> None:
+    with pytest.raises(ValueError, match=r"2 groups \('a', 'b'\) for 3 workers: use at most 2"):
+        ByGroup().assign(Roles(["a", "b", "a", "b"]), 3, seed=0)
+
+
+def test_none_is_refused_at_construction() -> None:
+    with pytest.raises(TypeError, match="by=None"):
+        ByGroup(by=None)
+
+
+def test_a_function_name_that_does_not_import_is_refused_at_construction() -> None:
+    with pytest.raises(ValueError, match=r"no\.such\.module:role.*package\.module:function"):
+        ByGroup(by="no.such.module:role")
