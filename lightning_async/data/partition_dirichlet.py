@@ -73,7 +73,7 @@ class Dirichlet(_DirichletSplit):
 
     For every class c a vector q_c ~ Dir(alpha 1_n) is drawn, and worker i gets the fraction q_{c,i} of the samples of
     the class, to within one sample (Yurochkin et al. 2019, arXiv 1905.12022, section 4; "p_k ~ Dir(beta)" in Li et al.
-    2022, arXiv 2102.02079, section IV.A). A fraction has mean 1/n and variance (1/n)(1 - 1/n)/(n alpha + 1).
+    2022, arXiv 2102.02079). A fraction has mean 1/n and variance (1/n)(1 - 1/n)/(n alpha + 1).
     Small alpha: each class at few workers; large alpha: equal label proportions everywhere. Sizes of shards differ as
     well. All samples are used.
 
@@ -113,7 +113,7 @@ class Dirichlet(_DirichletSplit):
 class QuantitySkew(_DirichletSplit):
     """Size skew: the sizes of the shards are drawn from Dirichlet(alpha, ..., alpha), the labels stay i.i.d.
 
-    "Quantity skew" of Li et al. 2022 (arXiv 2102.02079, section IV.C): q ~ Dir(alpha 1_n), worker i gets a uniformly
+    "Quantity skew" of Li et al. 2022 (arXiv 2102.02079): q ~ Dir(alpha 1_n), worker i gets a uniformly
     random part of q_i of all samples. Labels are not looked at. All samples are used.
 
     Args:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonargparse import ArgumentParser
 from torch.utils.data import IterableDataset, TensorDataset
 
 from lightning_async.data import IID, ByGroup, Dirichlet, Partition, QuantitySkew, Shards
@@ -109,6 +110,28 @@ def test_pickle_round_trip_is_equal_and_has_equal_hash(partition: Partition) -> 
 @all_partitions
 def test_repr_is_the_constructor_call(partition: Partition) -> None:
     assert eval(repr(partition)) == partition
+
+
+@pytest.mark.parametrize(
+    ("name", "init_args", "expected"),
+    [
+        ("IID", {}, IID()),
+        ("Dirichlet", {"alpha": 0.5, "min_size": 10}, Dirichlet(0.5, 10)),
+        ("Shards", {"per_worker": 2}, Shards(2)),
+        ("QuantitySkew", {"alpha": 1}, QuantitySkew(1.0)),
+        ("ByGroup", {"by": "role"}, ByGroup("role")),
+        ("ByGroup", {"by": 1}, ByGroup(1)),
+        ("ByGroup", {"by": "builtins:len"}, ByGroup("builtins:len")),
+    ],
+)
+def test_configuration_block_gives_the_partition_and_survives_being_saved(
+    name: str, init_args: dict[str, object], expected: Partition
+) -> None:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--partition", type=Partition)
+    config = parser.parse_object({"partition": {"class_path": f"lightning_async.data.{name}", "init_args": init_args}})
+    saved = parser.parse_string(parser.dump(config))
+    assert parser.instantiate_classes(saved).partition == expected
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def labelled(labels: np.ndarray) -> TensorDataset:
 
 
 def fractions_of_one_class(alpha: float, draws: int, class_size: int = 200) -> np.ndarray:
-    """Fractions of label 0 at every worker, shape (draws, n). A second label keeps rejections by min_size rare (1e-3)."""
+    """Fractions of label 0, shape (draws, n). A second label keeps rejections by min_size rare (1e-3)."""
     labels = np.repeat([0, 1], class_size)
     dataset = labelled(labels)
     shards = (Dirichlet(alpha).assign(dataset, NUM_WORKERS, seed) for seed in range(draws))
