@@ -1,1 +1,1 @@
-
+"""The command line: `lightning-async fit | validate | test | compare`."""

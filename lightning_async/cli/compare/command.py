@@ -1,0 +1,182 @@
+"""The command `lightning-async compare`."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from lightning_async.cli.compare.configuration import ComparisonError, nearest
+from lightning_async.cli.compare.plan import Run, comparison_identity, known_runs, run_names
+from lightning_async.cli.compare.reading import load_comparison
+from lightning_async.cli.compare.results import ResultFolder, RunResult
+from lightning_async.cli.compare.schema import Comparison, Wandb
+
+DESCRIPTION = """\
+Run several methods on one recipe, on the same simulated worker times, and measure the logical time each needs to reach
+a target. Finished runs are skipped and interrupted ones resumed: after Ctrl-C, a crash or a power cut, run the same
+command again. The folder receives a table (Markdown, LaTeX), results.csv, curves (PNG, PDF) and report.md."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command's arguments."""
+    parser = argparse.ArgumentParser(
+        prog="lightning-async compare", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path, help="the comparison, for example configs/compare/demo.yaml")
+    parser.add_argument("--jobs", type=_positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder (default: outputs/compare/<file name>)")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="run these methods or panels only (names, or panel/method)"
+    )
+    parser.add_argument(
+        "--extend", action="store_true", help="accept a changed comparison of the same name, keep its unchanged runs"
+    )
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=30.0, metavar="SECONDS", help="wall time between checkpoints"
+    )
+    parser.add_argument("--wandb", metavar="PROJECT", help="send the runs to Weights & Biases as one group")
+    return parser
+
+
+def run_compare_command(arguments: list[str]) -> int:
+    """Runs `compare`.
+
+    Args:
+        arguments: The command line after `compare`.
+
+    Returns:
+        The exit status: 0, 1 when a run failed, 2 for a mistake in the comparison, 130 after Ctrl-C.
+    """
+    options = make_parser().parse_args(arguments)
+    try:
+        return _compare(options)
+    except ComparisonError as error:
+        print(f"lightning-async compare: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nInterrupted. Run the same command again to continue.", file=sys.stderr)
+        return 130
+
+
+def _compare(options: argparse.Namespace) -> int:
+    comparison = load_comparison(options.file)
+    if options.wandb:
+        comparison = replace(comparison, wandb=_with_project(comparison.wandb, options.wandb))
+    only = _checked_names(comparison, options.only)
+    output: Path = options.output or Path("outputs") / "compare" / comparison.name
+    folder = ResultFolder(output)
+    folder.claim(comparison.name, comparison_identity(comparison), extend=options.extend)
+    with _alone(output):
+        results = _stored_results(comparison, folder)
+        missing = {k: r for k, r in known_runs(comparison, results, only).items() if k not in results}
+        if missing:
+            _check_configurations(comparison, missing)
+            _train(comparison, results, options, output, only)
+        return _report(comparison, results, output)
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def _with_project(wandb: Wandb | None, project: str) -> Wandb:
+    return Wandb(project) if wandb is None else replace(wandb, project=project)
+
+
+def _checked_names(comparison: Comparison, only: list[str] | None) -> frozenset[str] | None:
+    if only is None:
+        return None
+    known = {p.name for p in comparison.panels}
+    for panel in comparison.panels:
+        known |= {m.name for m in panel.methods} | {f"{panel.name}/{m.name}" for m in panel.methods}
+    for name in only:
+        if name not in known:
+            raise ComparisonError(f"--only: no method or panel {name!r}; {nearest(name, known)}")
+    return frozenset(only)
+
+
+@contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    with (output / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ComparisonError(f"another comparison is running in {output}; wait for it, or use --output") from None
+        yield
+
+
+def _stored_results(comparison: Comparison, folder: ResultFolder) -> dict[str, RunResult]:
+    """Reads what is there. Runs that failed are left out, so that they are tried again."""
+    results: dict[str, RunResult] = {}
+    while True:
+        known = known_runs(comparison, results)
+        found = {key: folder.read(key) for key in known if key not in results}
+        new = {key: r for key, r in found.items() if r is not None and r.status != "failed"}
+        if not new:
+            return results
+        results.update(new)
+
+
+def _check_configurations(comparison: Comparison, missing: Mapping[str, Run]) -> None:
+    """Builds one run of every method before any of them trains."""
+    from lightning_async.cli.compare.execution import check
+
+    names = run_names(comparison, {})
+    for key, run in _one_per_method(missing, names).items():
+        try:
+            check(run)
+        except Exception as error:
+            raise ComparisonError(f"{names[key]}: the configuration is not usable: {error}") from error
+
+
+def _one_per_method(runs: Mapping[str, Run], names: Mapping[str, str]) -> dict[str, Run]:
+    first: dict[str, str] = {}
+    for key in runs:
+        if key in names:
+            first.setdefault(names[key].rsplit("/", 1)[0], key)
+    return {key: runs[key] for key in first.values()}
+
+
+def _train(
+    comparison: Comparison,
+    results: dict[str, RunResult],
+    options: argparse.Namespace,
+    output: Path,
+    only: frozenset[str] | None,
+) -> None:
+    from lightning_async.cli.compare.progress import ProgressDisplay
+    from lightning_async.cli.compare.workers import Job, run_all
+
+    def next_jobs(so_far: Mapping[str, RunResult]) -> Mapping[str, Job]:
+        names = run_names(comparison, so_far)
+        job = partial(
+            Job,
+            output=output,
+            checkpoint_every=options.checkpoint_every,
+            wandb=comparison.wandb,
+            wandb_group=comparison.name,
+        )
+        return {key: job(run=run, name=names[key]) for key, run in known_runs(comparison, so_far, only).items()}
+
+    with ProgressDisplay(comparison, results, only) as display:
+        for event in run_all(next_jobs, results, output, options.jobs):
+            display.show(event, results)
+
+
+def _report(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> int:
+    from lightning_async.cli.compare.report import write_report
+
+    folder = ResultFolder(output)
+    stored = {key: folder.read(key) for key in known_runs(comparison, results)}
+    results = {key: result for key, result in {**stored, **results}.items() if result is not None}
+    write_report(comparison, results, output)
+    return 1 if any(r.status == "failed" for r in results.values()) else 0

@@ -1,0 +1,155 @@
+"""One run of a comparison, in the process that trains it."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+from lightning.pytorch import Callback, LightningDataModule
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import WandbLogger
+
+from lightning_async.cli.compare.configuration import Config, merge
+from lightning_async.cli.compare.history import History, logical_time
+from lightning_async.cli.compare.plan import Run
+from lightning_async.cli.compare.results import RunResult
+from lightning_async.cli.compare.schema import Target, Wandb
+from lightning_async.cli.training import TrainingCLI
+
+CHECKPOINT = "resume"
+
+
+def execute(
+    run: Run,
+    folder: Path,
+    *,
+    checkpoint_every: float,
+    report: Callable[[float], None],
+    wandb: Wandb | None = None,
+    wandb_group: str = "",
+    wandb_name: str = "",
+) -> RunResult:
+    """Trains one run, from its checkpoint if it was interrupted, and returns what it recorded.
+
+    Args:
+        run: The run.
+        folder: Folder for its checkpoint and loggers.
+        checkpoint_every: Seconds of wall time between two checkpoints.
+        report: Called with the logical time now and then.
+        wandb: Project for a Weights & Biases run, None for none.
+        wandb_group: Group of that run.
+        wandb_name: Name of that run.
+
+    Returns:
+        The result; an exception becomes a result of status `failed` with the traceback.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    history = History(run.watch, _target(run.stop), report)
+    callbacks: list[Callback] = [history, _periodic_checkpoint(folder, checkpoint_every)]
+    logger = None if wandb is None else _wandb_logger(wandb, folder, run.key, wandb_group, wandb_name)
+    result = RunResult("failed", versions=versions())
+    try:
+        if logger is not None:
+            from lightning_async.callbacks import LogicalTimeMonitor
+
+            callbacks.append(LogicalTimeMonitor())
+        cli = TrainingCLI.from_config(merge(run.config, {"trainer": {"default_root_dir": str(folder)}}), callbacks)
+        if logger is not None:
+            cli.trainer.logger = logger
+        result.data = data_name(cli.datamodule)
+        cli.trainer.fit(cli.model, datamodule=cli.datamodule, ckpt_path=_usable_checkpoint(folder), weights_only=True)
+        result.end_time = logical_time(cli.trainer)
+        result.status = "diverged" if history.diverged else "finished"
+        if not history.times:
+            raise RuntimeError(
+                "the run ended without a single evaluation: is there a validation loader, and is evaluate_every "
+                "smaller than the budget?"
+            )
+    except Exception:
+        result.status, result.error = "failed", traceback.format_exc()
+    finally:
+        if logger is not None:
+            logger.experiment.finish()
+    result.times, result.steps, result.train_loss = history.times, history.steps, history.train_loss
+    result.metrics, result.wall_seconds = history.metrics, history.wall_seconds
+    return result
+
+
+def _target(content: Config | None) -> Target | None:
+    return None if content is None else Target(**content)  # type: ignore[arg-type]
+
+
+def _periodic_checkpoint(folder: Path, seconds: float) -> ModelCheckpoint:
+    return ModelCheckpoint(
+        dirpath=folder,
+        filename=CHECKPOINT,
+        train_time_interval=timedelta(seconds=seconds),
+        save_top_k=1,
+        enable_version_counter=False,
+    )
+
+
+def _usable_checkpoint(folder: Path) -> Path | None:
+    path = folder / f"{CHECKPOINT}.ckpt"
+    if not path.is_file():
+        return None
+    try:
+        torch.load(path, weights_only=True, map_location="cpu")
+    except Exception:
+        # Half a checkpoint, after a power cut say, is worth no more than none: the run starts afresh.
+        path.unlink()
+        return None
+    return path
+
+
+def _wandb_logger(wandb: Wandb, folder: Path, key: str, group: str, name: str) -> WandbLogger:
+    return WandbLogger(
+        project=wandb.project,
+        entity=wandb.entity,
+        group=group,
+        name=name,
+        id=key,
+        save_dir=folder,
+        offline=wandb.offline,
+        resume="allow",
+    )
+
+
+def data_name(datamodule: LightningDataModule | None) -> str:
+    """Returns what the data are: the data module's `data_name`, or its class when it does not say."""
+    if datamodule is None:
+        return "the module's own loaders (not named)"
+    named = getattr(datamodule, "data_name", None)
+    return str(named) if named else f"{type(datamodule).__module__}.{type(datamodule).__qualname__} (not named)"
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in ("lightning_async", "lightning", "torch", "numpy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def discard_checkpoint(folder: Path) -> None:
+    """Removes the checkpoint of a run whose result is stored."""
+    (folder / f"{CHECKPOINT}.ckpt").unlink(missing_ok=True)
+
+
+def check(run: Run) -> None:
+    """Builds everything a run needs without training it.
+
+    Raises:
+        Exception: Whatever the configuration or one of its classes objects to.
+    """
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    TrainingCLI.from_config(run.config)

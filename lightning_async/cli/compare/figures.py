@@ -1,0 +1,161 @@
+"""Curves of the target's metric and of the loss against logical time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from lightning_async.cli.compare.results import RunResult
+from lightning_async.cli.compare.schema import Comparison
+from lightning_async.cli.compare.summary import Line, summarize
+
+# Okabe and Ito's palette without yellow: told apart with any colour vision, and with the dashes also in grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+
+def write_figure(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> list[Path]:
+    """Draws one row per panel, the metric on the left and the loss on the right, as PNG and PDF.
+
+    Lines are means over seeds, bands reach from the smallest to the largest seed. Where only some of the seeds have a
+    value (they diverged, or stopped at the target) the remaining ones are drawn singly.
+
+    Returns:
+        The files, the PNG first.
+    """
+    with matplotlib.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(9.0, 0.9 + 3.1 * len(comparison.panels)), layout="constrained")
+        axes = figure.subplots(len(comparison.panels), 2, squeeze=False)
+        order = list(dict.fromkeys(entry.name for panel in comparison.panels for entry in panel.methods))
+        labels: dict[str, str] = {}
+        diverged = False
+        for panel, (left, right) in zip(comparison.panels, axes, strict=True):
+            lines = summarize(comparison, panel, results)
+            for line in lines:
+                style = _style(order.index(line.entry.name))
+                labels[line.entry.name] = line.entry.label
+                diverged |= line.count("diverged") > 0
+                _draw(left, line, results, comparison, comparison.target.metric, style)
+                _draw(right, line, results, comparison, comparison.loss, style)
+            _finish_metric(left, lines, comparison, order)
+            _finish_loss(right, comparison)
+            left.set_title(panel.title or panel.name, loc="left", fontsize=10)
+        handles = [_style(order.index(name)).legend(labels[name]) for name in order if name in labels]
+        handles.append(_marker("v", "mean time to target"))
+        if diverged:
+            handles.append(_marker("x", "run diverged"))
+        figure.legend(handles=handles, loc="outside lower center", ncol=4, frameon=False)
+        files = [output / "curves.png", output / "curves.pdf"]
+        for file in files:
+            figure.savefig(file, dpi=160)
+    return files
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How a method looks in every panel."""
+
+    color: str
+    linestyle: tuple[int, tuple[float, ...]]
+
+    def legend(self, label: str) -> Line2D:
+        return Line2D([], [], color=self.color, linestyle=self.linestyle, linewidth=1.6, label=label)
+
+
+def _style(index: int) -> _Style:
+    return _Style(_COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)])
+
+
+def _marker(marker: str, label: str) -> Line2D:
+    return Line2D([], [], color="0.3", marker=marker, linestyle="none", markersize=5, label=label)
+
+
+def _draw(
+    axes: Axes,
+    line: Line,
+    results: Mapping[str, RunResult],
+    comparison: Comparison,
+    metric: str,
+    style: _Style,
+) -> None:
+    runs = [results[run.key] for run in line.runs.values() if run.key in results]
+    runs = [run for run in runs if metric in run.metrics]
+    if not runs:
+        return
+    grid = np.arange(0.0, comparison.budget + comparison.evaluate_every / 2, comparison.evaluate_every)
+    curves = np.array([_on_grid(run, metric, grid, comparison.target.window) for run in runs])
+    mean = curves.mean(axis=0)
+    axes.plot(grid, mean, color=style.color, linestyle=style.linestyle, linewidth=1.6)
+    band = np.isfinite(mean)
+    axes.fill_between(
+        grid[band], curves[:, band].min(0), curves[:, band].max(0), color=style.color, alpha=0.15, linewidth=0
+    )
+    for run, curve in zip(runs, curves, strict=True):
+        axes.plot(grid, np.where(band, math.nan, curve), color=style.color, linewidth=0.7, alpha=0.8)
+        finite = np.flatnonzero(np.isfinite(curve))
+        if run.status == "diverged" and finite.size:
+            axes.plot(grid[finite[-1]], curve[finite[-1]], "x", color=style.color, markersize=5)
+
+
+def _on_grid(run: RunResult, metric: str, grid: NDArray[np.float64], window: int) -> NDArray[np.float64]:
+    """Returns the running mean, as the target takes it, at the times of the grid; NaN before and after the run."""
+    values = np.asarray(run.metrics[metric], dtype=np.float64)
+    times = np.asarray(run.times, dtype=np.float64)
+    width = min(window, len(values))
+    smooth = np.convolve(values, np.full(width, 1.0 / width), mode="valid")
+    times = times[width - 1 :]
+    curve: NDArray[np.float64] = np.interp(grid, times, smooth, left=math.nan)
+    # An evaluation belongs to the first update at or after its time on the grid, hence a little room at the end.
+    spacing = grid[1] - grid[0] if len(grid) > 1 else 0.0
+    return np.where(grid <= times[-1] + spacing, curve, math.nan)
+
+
+def _finish_metric(axes: Axes, lines: Sequence[Line], comparison: Comparison, order: Sequence[str]) -> None:
+    target = comparison.target
+    axes.axhline(target.value, color="0.3", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+    axes.annotate(
+        f"target {target.value:g}",
+        (1.0, target.value),
+        xycoords=("axes fraction", "data"),
+        xytext=(-2, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+        color="0.3",
+    )
+    for line in lines:
+        if line.time.bound == "=" and line.time.count:
+            colour = _style(order.index(line.entry.name)).color
+            axes.plot(line.time.mean, target.value, "v", color=colour, markersize=6, markeredgecolor="white", zorder=5)
+    values = [v for curve in axes.lines for v in np.asarray(curve.get_ydata(), dtype=float) if math.isfinite(v)]
+    # The early part of every curve is steep and the same for all: the region around the target is what matters.
+    low, high = np.quantile(values, [0.04, 1.0] if target.mode == "max" else [0.0, 0.96])
+    room = 0.05 * (high - low)
+    axes.set_ylim(min(low, target.value) - room, max(high, target.value) + room)
+    mean = f" (mean of {target.window} evaluations)" if target.window > 1 else ""
+    _label(axes, comparison, target.metric + mean)
+
+
+def _finish_loss(axes: Axes, comparison: Comparison) -> None:
+    values = [v for curve in axes.lines for v in np.asarray(curve.get_ydata(), dtype=float) if math.isfinite(v)]
+    if values:
+        low, high = np.quantile(values, [0.0, 0.96])
+        room = 0.05 * (high - low)
+        axes.set_ylim(low - room, high + room)
+    _label(axes, comparison, comparison.loss)
+
+
+def _label(axes: Axes, comparison: Comparison, name: str) -> None:
+    axes.set_xlim(0, comparison.budget)
+    axes.set_xlabel("logical time")
+    axes.set_ylabel(name)
+    axes.grid(alpha=0.25, linewidth=0.5)

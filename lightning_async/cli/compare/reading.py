@@ -1,0 +1,298 @@
+"""Reading a comparison file: what it may say, and what is wrong with what it says instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+from lightning_async.cli.compare.configuration import (
+    ComparisonError,
+    Config,
+    Value,
+    expand,
+    lookup,
+    merge,
+    nearest,
+    number,
+    read_yaml,
+)
+from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel, Target, Wandb
+
+T = TypeVar("T")
+
+
+@dataclass
+class _MethodKeys:
+    label: Value = None
+    config: Value = None
+    overrides: Value = field(default_factory=dict)
+    grid: Value = field(default_factory=dict)
+
+
+@dataclass
+class _PanelMethodKeys:
+    overrides: Value = field(default_factory=dict)
+    grid: Value = field(default_factory=dict)
+
+
+@dataclass
+class _PanelKeys:
+    title: Value = None
+    overrides: Value = field(default_factory=dict)
+    methods: Value = None
+
+
+@dataclass
+class _TargetKeys:
+    metric: Value
+    value: Value
+    mode: Value = "max"
+    window: Value = 1
+
+
+@dataclass
+class _WandbKeys:
+    project: Value
+    entity: Value = None
+    offline: Value = False
+
+
+@dataclass
+class _FileKeys:
+    recipe: Value
+    cluster: Value
+    budget: Value
+    evaluate_every: Value
+    target: Value
+    methods: Value
+    title: Value = None
+    seeds: Value = field(default_factory=lambda: cast("Value", [0, 1, 2]))
+    tuning_seeds: Value = field(default_factory=lambda: cast("Value", [1000]))
+    loss: Value = "val/loss"
+    stop_at_target: Value = False
+    overrides: Value = field(default_factory=dict)
+    methods_folder: Value = "../methods"
+    panels: Value = None
+    wandb: Value = None
+
+
+def load_comparison(path: Path) -> Comparison:
+    """Reads and checks a comparison file.
+
+    Args:
+        path: The YAML file. Paths inside it are relative to its folder.
+
+    Raises:
+        ComparisonError: With the place in the file, what was found there, and what is allowed.
+    """
+    keys = _keys(_FileKeys, read_yaml(path, "comparison"), str(path))
+    recipe_paths = tuple(path.parent / _text(p, "recipe") for p in _list_of(keys.recipe, "recipe"))
+    methods = _methods(keys, path.parent)
+    comparison = Comparison(
+        name=path.stem,
+        path=path,
+        title=path.stem if keys.title is None else _text(keys.title, "title"),
+        recipe=_merged_recipe(recipe_paths, _mapping(keys.overrides, "overrides")),
+        recipe_paths=recipe_paths,
+        cluster=_cluster(keys.cluster),
+        budget=_positive(keys.budget, "budget"),
+        evaluate_every=_positive(keys.evaluate_every, "evaluate_every"),
+        target=_target(keys.target),
+        seeds=_seeds(keys.seeds, "seeds"),
+        tuning_seeds=_seeds(keys.tuning_seeds, "tuning_seeds"),
+        loss=_text(keys.loss, "loss"),
+        stop_at_target=_flag(keys.stop_at_target, "stop_at_target"),
+        panels=_panels(keys.panels, methods),
+        wandb=None if keys.wandb is None else _wandb(keys.wandb),
+    )
+    if comparison.evaluate_every * comparison.target.window > comparison.budget:
+        raise ComparisonError(
+            f"budget {comparison.budget} leaves no room for target.window = {comparison.target.window} evaluations "
+            f"every {comparison.evaluate_every}: raise the budget or evaluate more often"
+        )
+    return comparison
+
+
+def _keys(kind: type[T], content: Value, where: str) -> T:
+    mapping = _mapping(content, where)
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    for key in mapping:
+        if key not in known:
+            raise ComparisonError(f"{where}: unknown key {key!r}; {nearest(str(key), known)}")
+    missing = [
+        name
+        for name, f in known.items()
+        if name not in mapping and f.default is MISSING and f.default_factory is MISSING
+    ]
+    if missing:
+        raise ComparisonError(f"{where}: missing {', '.join(missing)}")
+    return kind(**mapping)
+
+
+def _mapping(value: Value, where: str) -> Config:
+    if not isinstance(value, dict):
+        raise ComparisonError(f"{where}: expected a mapping, got {value!r}")
+    return value
+
+
+def _list_of(value: Value, where: str) -> list[Value]:
+    values: list[Value] = value if isinstance(value, list) else [value]
+    if not values:
+        raise ComparisonError(f"{where}: the list is empty")
+    return values
+
+
+def _text(value: Value, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ComparisonError(f"{where}: expected text, got {value!r}")
+    return value
+
+
+def _flag(value: Value, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ComparisonError(f"{where}: expected true or false, got {value!r}")
+    return value
+
+
+def _positive(value: Value, where: str) -> float:
+    parsed = number(value, where)
+    if not (parsed > 0 and math.isfinite(parsed)):
+        raise ComparisonError(f"{where}: must be positive and finite (units of logical time), got {value!r}")
+    return parsed
+
+
+def _seeds(value: Value, where: str) -> tuple[int, ...]:
+    seeds = _list_of(value, where)
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ComparisonError(f"{where}: seeds are integers of at least 0, got {seed!r}")
+    if len(set(map(str, seeds))) != len(seeds):
+        raise ComparisonError(f"{where}: a seed appears twice in {seeds}")
+    return tuple(cast("list[int]", seeds))
+
+
+def _target(value: Value) -> Target:
+    keys = _keys(_TargetKeys, value, "target")
+    if keys.mode not in ("max", "min"):
+        raise ComparisonError(f"target.mode: expected 'max' or 'min', got {keys.mode!r}")
+    if isinstance(keys.window, bool) or not isinstance(keys.window, int) or keys.window < 1:
+        raise ComparisonError(f"target.window: expected an integer of at least 1 (evaluations), got {keys.window!r}")
+    goal = number(keys.value, "target.value")
+    if not math.isfinite(goal):
+        raise ComparisonError(f"target.value: must be finite, got {keys.value!r}")
+    return Target(_text(keys.metric, "target.metric"), goal, cast('Literal["max", "min"]', keys.mode), keys.window)
+
+
+def _wandb(value: Value) -> Wandb:
+    keys = _keys(_WandbKeys, value, "wandb")
+    entity = None if keys.entity is None else _text(keys.entity, "wandb.entity")
+    return Wandb(_text(keys.project, "wandb.project"), entity, _flag(keys.offline, "wandb.offline"))
+
+
+def _cluster(value: Value) -> Config:
+    cluster = _mapping(value, "cluster")
+    if "times" not in cluster:
+        raise ComparisonError("cluster: missing 'times' (class_path and init_args of the worker times)")
+    for key in cluster:
+        if key not in ("times", "link"):
+            remedy = "seeds are set per run by 'seeds'" if key == "seed" else nearest(key, ["times", "link"])
+            raise ComparisonError(f"cluster: unknown key {key!r}; {remedy}")
+    return cluster
+
+
+def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
+    recipe: Config = {}
+    for path in paths:
+        recipe = merge(recipe, read_yaml(path, "recipe"))
+    if "model" not in recipe:
+        raise ComparisonError(f"recipe: {', '.join(map(str, paths))} names no 'model'")
+    return merge(recipe, expand(overrides, "overrides"))
+
+
+def _methods(keys: _FileKeys, folder: Path) -> dict[str, MethodEntry]:
+    overlays = folder / _text(keys.methods_folder, "methods_folder")
+    known = {p.stem for p in overlays.glob("*.yaml")}
+    entries = {}
+    for name, content in _mapping(keys.methods, "methods").items():
+        where = f"methods.{name}"
+        entry = _keys(_MethodKeys, {} if content is None else content, where)
+        if entry.config is None and name not in known:
+            raise ComparisonError(f"{where}: there is no method {name!r} in {overlays}; {nearest(name, known)}")
+        config = overlays / f"{name}.yaml" if entry.config is None else folder / _text(entry.config, f"{where}.config")
+        if not config.is_file():
+            raise ComparisonError(f"{where}.config: there is no file {config}")
+        entries[name] = MethodEntry(
+            name=name,
+            label=name if entry.label is None else _text(entry.label, f"{where}.label"),
+            config=_strategy_overlay(
+                merge(
+                    read_yaml(config, where),
+                    expand(_mapping(entry.overrides, f"{where}.overrides"), f"{where}.overrides"),
+                ),
+                where,
+            ),
+            grid=_grid(entry.grid, f"{where}.grid"),
+        )
+    if not entries:
+        raise ComparisonError(
+            "methods: at least one method is needed; the first is what speed-ups are measured against"
+        )
+    return entries
+
+
+def _strategy_overlay(config: Config, where: str) -> Config:
+    if not isinstance(lookup(config, "trainer.strategy.class_path"), str):
+        raise ComparisonError(
+            f"{where}: the overlay must set trainer.strategy.class_path (and init_args), so that every method can be "
+            f"given the same cluster; it sets trainer.strategy to {lookup(config, 'trainer.strategy')!r}"
+        )
+    return config
+
+
+def _grid(value: Value, where: str) -> dict[str, list[float]]:
+    grid: dict[str, list[float]] = {}
+    for key, values in _mapping(value, where).items():
+        grid[key] = [number(v, f"{where}.{key}") for v in _list_of(values, f"{where}.{key}")]
+        if len(set(grid[key])) != len(grid[key]):
+            raise ComparisonError(f"{where}.{key}: a value appears twice in {values!r}")
+    return grid
+
+
+def _panels(value: Value, methods: Mapping[str, MethodEntry]) -> tuple[Panel, ...]:
+    if value is None:
+        return (Panel("all", "", tuple(methods.values())),)
+    panels = []
+    for name, content in _mapping(value, "panels").items():
+        where = f"panels.{name}"
+        if not name.replace("_", "").replace("-", "").isalnum():
+            raise ComparisonError(f"{where}: the name becomes part of file names; use letters, digits, - and _")
+        keys = _keys(_PanelKeys, {} if content is None else content, where)
+        common = expand(_mapping(keys.overrides, f"{where}.overrides"), f"{where}.overrides")
+        chosen = dict.fromkeys(methods) if keys.methods is None else _mapping(keys.methods, f"{where}.methods")
+        entries = [_in_panel(m, changes, methods, common, f"{where}.methods") for m, changes in chosen.items()]
+        if not entries:
+            raise ComparisonError(f"{where}.methods: the mapping is empty; leave the key out to have all methods")
+        panels.append(Panel(name, "" if keys.title is None else _text(keys.title, f"{where}.title"), tuple(entries)))
+    if not panels:
+        raise ComparisonError("panels: the mapping is empty; leave the key out to have one panel with all methods")
+    return tuple(panels)
+
+
+def _in_panel(name: str, changes: Value, methods: Mapping[str, MethodEntry], common: Config, where: str) -> MethodEntry:
+    if name not in methods:
+        raise ComparisonError(f"{where}: unknown method {name!r}; {nearest(name, methods)}")
+    where = f"{where}.{name}"
+    extra = _keys(_PanelMethodKeys, {} if changes is None else changes, where)
+    fixed = merge(common, expand(_mapping(extra.overrides, f"{where}.overrides"), f"{where}.overrides"))
+    base = methods[name]
+    # What a panel fixes is no longer searched there.
+    searched = {key: values for key, values in base.grid.items() if lookup(fixed, key) is None}
+    return MethodEntry(
+        name=name,
+        label=base.label,
+        config=merge(base.config, fixed),
+        grid={**searched, **_grid(extra.grid, f"{where}.grid")},
+    )

@@ -1,0 +1,171 @@
+"""The one-page report of a comparison, and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml  # type: ignore[import-untyped]
+from rich.console import Console
+
+from lightning_async.cli.compare.configuration import ComparisonError
+from lightning_async.cli.compare.measures import mean_time
+from lightning_async.cli.compare.plan import run_names, tuning_outcomes
+from lightning_async.cli.compare.results import RunResult, write_atomically
+from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel
+from lightning_async.cli.compare.summary import Line, summarize
+from lightning_async.cli.compare.tables import (
+    format_power,
+    latex_table,
+    markdown_table,
+    results_csv,
+    rich_table,
+    table_cells,
+)
+
+
+def write_report(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> None:
+    """Writes tables, results.csv, curves and report.md, and prints the tables.
+
+    Args:
+        comparison: The comparison.
+        results: Results of its runs by key; runs that are missing are shown as not run.
+        output: Folder for the files.
+
+    Raises:
+        ComparisonError: If no run logs the target's metric.
+    """
+    from lightning_async.cli.compare.figures import write_figure
+
+    console = Console()
+    markdown, latex = [], []
+    try:
+        for panel in comparison.panels:
+            lines = summarize(comparison, panel, results)
+            header, rows = table_cells(lines, comparison.target)
+            title = panel.title or panel.name
+            console.print(rich_table(title, header, rows))
+            markdown.append(f"### {title}\n\n{markdown_table(header, rows)}{_edges(lines)}")
+            latex.append(f"% {title}\n{latex_table(header, rows)}")
+        write_atomically(output / "results.csv", results_csv(comparison, results))
+    except KeyError as error:
+        raise ComparisonError(str(error.args[0])) from error
+    write_atomically(output / "table.md", "\n".join(markdown))
+    write_atomically(output / "table.tex", "\n".join(latex))
+    if any(result.times for result in results.values()):
+        write_figure(comparison, results, output)
+    write_atomically(output / "report.md", _page(comparison, results, markdown, output))
+    _print_failures(console, comparison, results)
+    console.print(f"Report: {output / 'report.md'}", highlight=False, soft_wrap=True)
+
+
+def _edges(lines: list[Line]) -> str:
+    if any(line.at_edge for line in lines):
+        return "\n\\* at the edge of its grid: a better value may lie outside.\n"
+    return ""
+
+
+def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list[str], output: Path) -> str:
+    target = comparison.target
+    comparator = ">=" if target.mode == "max" else "<="
+    data = sorted({r.data for r in results.values() if r.data})
+    window = f", mean of {target.window} consecutive evaluations" if target.window > 1 else ""
+    parts = [
+        f"# {comparison.title}\n",
+        f"* Data: {'; '.join(data) or 'no run has finished'}",
+        f"* Recipe: {', '.join(str(p) for p in comparison.recipe_paths)}",
+        f"* Target: {target.metric} {comparator} {target.value:g}{window}, evaluated every "
+        f"{comparison.evaluate_every:g} units of logical time; budget {comparison.budget:g}",
+        f"* Seeds: {_listed(comparison.seeds)}{_tuning(comparison)}",
+        "* Workers, the same times for every method:\n",
+        _code(str(yaml.safe_dump(comparison.cluster, sort_keys=False)), "yaml"),
+        "![Curves against logical time](curves.png)\n",
+        "Lines are means over seeds, bands reach from the smallest to the largest seed.\n",
+        "## Results\n",
+        *tables,
+        "Mean and standard error over seeds. Speed-ups are means of ratios paired by seed. A run that did not reach "
+        "the target within the budget is censored there: it makes the mean a bound (`>`, `<`); none is left out.\n",
+        *(_grids(comparison, panel, results) for panel in comparison.panels),
+        _failures(comparison, results),
+        "## Rerun\n",
+        _code(f"lightning-async compare {comparison.path} --output {output}", "bash"),
+        "Finished runs are skipped; every run's own configuration is in `runs/<key>/config.yaml`, and `results.csv` "
+        "has one row per run.\n",
+        f"Versions: {_versions(results)}. Training took {_hours(results)} of wall time in all.",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _tuning(comparison: Comparison) -> str:
+    if not any(len(list(entry.grid)) for panel in comparison.panels for entry in panel.methods):
+        return ""
+    shared = set(comparison.seeds) & set(comparison.tuning_seeds)
+    warning = " (some are also reported, which favours whoever has the larger grid)" if shared else ""
+    return f"; grids searched on seed(s) {_listed(comparison.tuning_seeds)}{warning}"
+
+
+def _code(text: str, language: str) -> str:
+    return f"```{language}\n{text.rstrip()}\n```\n"
+
+
+def _grids(comparison: Comparison, panel: Panel, results: Mapping[str, RunResult]) -> str:
+    searched = [entry for entry in panel.methods if tuning_outcomes(comparison, entry, results)]
+    if not searched:
+        return ""
+    tables = [_grid_table(comparison, entry, results) for entry in searched]
+    return f"## Grid search: {panel.title or panel.name}\n\n" + "\n".join(tables)
+
+
+def _grid_table(comparison: Comparison, entry: MethodEntry, results: Mapping[str, RunResult]) -> str:
+    rows = []
+    for point, outcomes in tuning_outcomes(comparison, entry, results).items():
+        time = mean_time(outcomes)
+        arrived = sum(o.arrived is not None for o in outcomes)
+        sign = "> " if time.bound == ">" else ""
+        rows.append(
+            [
+                ", ".join(f"{key.rsplit('.', 1)[-1]} {format_power(value)}" for key, value in point),
+                f"{sign}{time.mean:.4g}" if time.count else "-",
+                f"{arrived} of {len(comparison.tuning_seeds)}",
+                str(sum(o.status == "diverged" for o in outcomes)),
+            ]
+        )
+    return markdown_table([entry.label, "Mean time to target", "Reached", "Diverged"], rows)
+
+
+def _failures(comparison: Comparison, results: Mapping[str, RunResult]) -> str:
+    names = run_names(comparison, results)
+    lines = []
+    for key, name in names.items():
+        if key not in results:
+            lines.append(f"* {name}: not run")
+        elif results[key].status == "diverged":
+            lines.append(f"* {name}: diverged at logical time {results[key].end_time:.4g}")
+        elif results[key].status == "failed":
+            lines.append(f"* {name}: failed, {_last_line(results[key])} (`runs/{key}/log.txt`)")
+    return "## Runs that diverged, failed or are missing\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _print_failures(console: Console, comparison: Comparison, results: Mapping[str, RunResult]) -> None:
+    names = run_names(comparison, results)
+    for key, result in results.items():
+        if result.status == "failed":
+            console.print(f"{names.get(key, key)} failed: {_last_line(result)}", style="red", markup=False)
+
+
+def _last_line(result: RunResult) -> str:
+    return result.error.strip().rsplit("\n", 1)[-1]
+
+
+def _versions(results: Mapping[str, RunResult]) -> str:
+    found = sorted({f"{name} {v}" for r in results.values() for name, v in r.versions.items()})
+    return ", ".join(found) or "unknown"
+
+
+def _hours(results: Mapping[str, RunResult]) -> str:
+    seconds = sum(r.wall_seconds for r in results.values())
+    return f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{seconds / 60:.1f} minutes"

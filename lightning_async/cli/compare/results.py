@@ -1,0 +1,153 @@
+"""The folder of a comparison: whose it is, and one result per run, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from lightning_async.cli.compare.configuration import ComparisonError, Config, fingerprint
+
+FORMAT = 1
+
+
+@dataclass
+class RunResult:
+    """What a run left behind.
+
+    Attributes:
+        status: `finished`; `diverged` if a watched metric became infinite or NaN; `failed` if an exception ended it.
+        times: Logical time of every evaluation.
+        steps: Server updates at every evaluation.
+        train_loss: Mean training loss since the evaluation before.
+        metrics: Logged name to its value at every evaluation.
+        data: What the data are, as the data module calls them.
+        error: The traceback of a failed run.
+        end_time: Logical time at which the run ended.
+        wall_seconds: Wall time, over all restarts.
+        versions: Versions of the packages that made the result.
+    """
+
+    status: Literal["finished", "diverged", "failed"]
+    times: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    train_loss: list[float] = field(default_factory=list)
+    metrics: dict[str, list[float]] = field(default_factory=dict)
+    data: str = ""
+    error: str = ""
+    end_time: float = 0.0
+    wall_seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def dumps(self) -> str:
+        """Returns the result as JSON; values that are not finite become null."""
+        content = {"format": FORMAT, **asdict(self)}
+        content["train_loss"] = [_null(v) for v in self.train_loss]
+        content["metrics"] = {name: [_null(v) for v in values] for name, values in self.metrics.items()}
+        return json.dumps(content, allow_nan=False)
+
+    @classmethod
+    def loads(cls, text: str) -> RunResult:
+        """Reads what `dumps` wrote.
+
+        Raises:
+            ValueError: If the text is not a whole result of this format.
+        """
+        content = json.loads(text)
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+            raise ValueError("not a result of this format")
+        content["train_loss"] = [_nan(v) for v in content["train_loss"]]
+        content["metrics"] = {name: [_nan(v) for v in values] for name, values in content["metrics"].items()}
+        return cls(**content)
+
+
+def _null(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def write_atomically(path: Path, content: str) -> None:
+    """Writes a file so that a reader, or a restart after a crash, finds all of it or what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+class ResultFolder:
+    """The folder of one comparison.
+
+    Args:
+        path: The folder; made when it is claimed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run_folder(self, key: str) -> Path:
+        """Returns the folder of one run."""
+        return self.path / "runs" / key
+
+    def claim(self, name: str, identity: Config, *, extend: bool = False) -> None:
+        """Makes the folder this comparison's.
+
+        Args:
+            name: Name of the comparison.
+            identity: What decides which runs there are.
+            extend: Accept a folder of the same name whose comparison has changed; its unchanged runs are kept.
+
+        Raises:
+            ComparisonError: If the folder is another comparison's, or holds something else.
+        """
+        marker = self.path / "comparison.json"
+        mark = fingerprint(identity)
+        if marker.is_file():
+            self._compare_owner(marker, name, identity, mark, extend=extend)
+        elif self.path.is_file():
+            raise ComparisonError(f"{self.path} is a file; choose a folder with --output")
+        elif self.path.is_dir() and any(self.path.iterdir()):
+            raise ComparisonError(
+                f"{self.path} holds files that are not a comparison's; choose an empty folder with --output"
+            )
+        text = json.dumps({"name": name, "fingerprint": mark, "identity": identity}, indent=1)
+        write_atomically(marker, text)
+
+    def _compare_owner(self, marker: Path, name: str, identity: Config, mark: str, *, extend: bool) -> None:
+        try:
+            owner = json.loads(marker.read_text(encoding="utf-8"))
+            other, other_mark, theirs = owner["name"], owner["fingerprint"], owner["identity"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ComparisonError(f"{marker} cannot be read ({error}); choose another folder with --output") from error
+        if other_mark == mark or (extend and other == name):
+            return
+        changed = [key for key in identity if theirs.get(key) != identity[key]]
+        raise ComparisonError(
+            f"{self.path} belongs to another comparison: {other!r} ({other_mark}), this is {name!r} ({mark}); they "
+            f"differ in {', '.join(changed)}. Choose another folder with --output"
+            + (", or keep its unchanged runs with --extend" if other == name else "")
+        )
+
+    def read(self, key: str) -> RunResult | None:
+        """Returns the result of a run, None if there is none or only part of one."""
+        try:
+            return RunResult.loads((self.run_folder(key) / "result.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, key: str, result: RunResult) -> None:
+        """Stores the result of a run."""
+        write_atomically(self.run_folder(key) / "result.json", result.dumps())

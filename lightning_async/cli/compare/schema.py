@@ -1,0 +1,93 @@
+"""A comparison, read and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lightning_async.cli.compare.configuration import Config
+
+
+@dataclass(frozen=True)
+class Target:
+    """The value of a validation metric whose first passage is timed.
+
+    Attributes:
+        metric: Name under which the module logs it, for example `val/acc`.
+        value: The value to reach.
+        mode: `max` if larger is better, `min` if smaller is.
+        window: The mean of this many consecutive evaluations has to reach the value.
+    """
+
+    metric: str
+    value: float
+    mode: Literal["max", "min"] = "max"
+    window: int = 1
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """One line of the table: a method overlay, how it is called, and what is changed or searched for it.
+
+    Attributes:
+        name: Key in the file, and name of the overlay in the methods folder unless `config` is given.
+        label: How tables and figures call it.
+        config: The overlay with the overrides of the method and of its panel.
+        grid: Dotted key to candidate values; the Cartesian product of all keys is searched.
+    """
+
+    name: str
+    label: str
+    config: Config
+    grid: dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One table and one pair of plots: the methods under one common condition."""
+
+    name: str
+    title: str
+    methods: tuple[MethodEntry, ...]
+
+
+@dataclass(frozen=True)
+class Wandb:
+    """Where the runs go in Weights & Biases, as one group named after the comparison."""
+
+    project: str
+    entity: str | None = None
+    offline: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison file, read and checked.
+
+    Attributes:
+        name: Name of the file; default name of the folder the results go to.
+        recipe: The merged recipe configurations.
+        budget: Logical time every run may use.
+        evaluate_every: Logical time between two evaluations.
+        seeds: Seeds whose runs are reported.
+        tuning_seeds: Seeds of the grid search, by default disjoint from `seeds`.
+        loss: Logged name of the loss that the figure shows beside the target's metric.
+        stop_at_target: Whether reported runs end when they arrive; runs of a grid always do.
+    """
+
+    name: str
+    path: Path
+    title: str
+    recipe: Config
+    recipe_paths: tuple[Path, ...]
+    cluster: Config
+    budget: float
+    evaluate_every: float
+    target: Target
+    seeds: tuple[int, ...]
+    tuning_seeds: tuple[int, ...]
+    loss: str
+    stop_at_target: bool
+    panels: tuple[Panel, ...]
+    wandb: Wandb | None

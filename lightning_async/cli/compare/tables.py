@@ -1,0 +1,238 @@
+"""A comparison's table for the terminal, for Markdown and for LaTeX, and one CSV row per run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from lightning_async.cli.compare.measures import Estimate, outcome
+from lightning_async.cli.compare.plan import Run, reported_runs, tuning_runs
+from lightning_async.cli.compare.results import RunResult
+from lightning_async.cli.compare.schema import Comparison, MethodEntry, Target
+from lightning_async.cli.compare.summary import Line, step_size, summarize
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "_": r"\_",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    ">": "$>$",
+    "<": "$<$",
+}
+
+
+def table_cells(lines: Sequence[Line], target: Target) -> tuple[list[str], list[list[str]]]:
+    """Returns header and cells of a panel's table.
+
+    Spreads are standard errors over seeds. Runs that did not arrive stay in: the mean is then a lower bound, written
+    with `>`, followed by how many arrived.
+    """
+    searched = list(dict.fromkeys(name for line in lines for name in line.settings))
+    reference = lines[0].entry.label if lines else ""
+    header = [
+        "Method",
+        "Step size",
+        *searched,
+        "Time to target",
+        f"Speed-up over {reference}",
+        f"Final {target.metric}",
+    ]
+    rows = [
+        [
+            line.entry.label,
+            "-" if line.step is None else format_power(line.step) + ("*" if "lr" in line.at_edge else ""),
+            *(_setting(line, name) for name in searched),
+            _time_cell(line),
+            _speed_cell(line),
+            _with_error(line.final, digits=4),
+        ]
+        for line in lines
+    ]
+    return header, rows
+
+
+def _setting(line: Line, name: str) -> str:
+    if name not in line.settings:
+        return "-"
+    return f"{line.settings[name]:g}" + ("*" if name in line.at_edge else "")
+
+
+def format_power(value: float) -> str:
+    """Writes an exact power of two as such.
+
+    Example:
+        >>> format_power(0.03125), format_power(0.1)
+        ('2^-5', '0.1')
+    """
+    mantissa, exponent = math.frexp(value)
+    if value > 0 and mantissa == 0.5 and not 1 <= value <= 16:
+        return f"2^{exponent - 1}"
+    return f"{value:g}"
+
+
+def _number(value: float, digits: int = 3) -> str:
+    if value and math.isfinite(value):
+        decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        return f"{value:.{decimals}f}"
+    return f"{value:g}"
+
+
+def _with_error(estimate: Estimate, digits: int = 3) -> str:
+    if not estimate.count:
+        return "-"
+    text = _number(estimate.mean, digits)
+    if not math.isfinite(estimate.error):
+        return text
+    decimals = len(text.partition(".")[2])
+    return f"{text} ± {estimate.error:.{decimals}f}"
+
+
+def _time_cell(line: Line) -> str:
+    if not line.outcomes:
+        return "not run"
+    total = len(line.runs)
+    notes = [
+        f"{count} {word}"
+        for word, count in (
+            ("diverged", line.count("diverged")),
+            ("failed", line.count("failed")),
+            ("not run", total - len(line.outcomes)),
+        )
+        if count
+    ]
+    if line.time.bound == "=" and not notes:
+        return _with_error(line.time)
+    reached = ", ".join([f"{line.arrived} of {total} reached", *notes])
+    if line.time.bound == "=" and line.time.count:
+        return f"{_with_error(line.time)} ({reached})"
+    return f"> {_number(line.time.mean)} ({reached})" if line.time.count else f"- ({reached})"
+
+
+def _speed_cell(line: Line) -> str:
+    if line.speed is None:
+        return "1"
+    if line.speed.bound == "?":
+        return "undetermined"
+    pairs = "" if line.speed.count == len(line.runs) else f" ({line.speed.count} of {len(line.runs)} pairs)"
+    if line.speed.bound == "=":
+        return _with_error(line.speed) + pairs
+    return f"{line.speed.bound} {_number(line.speed.mean)}{pairs}"
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table, the first column to the left and the others to the right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join("| " + " | ".join(_markdown(cell) for cell in line) + " |" for line in lines) + "\n"
+
+
+def _markdown(text: str) -> str:
+    return text if set(text) <= set("-:") else text.replace("|", r"\|").replace("*", r"\*").replace("<", r"\<")
+
+
+def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a LaTeX tabular for the booktabs package."""
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+        r"\toprule",
+        " & ".join(map(latex, header)) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(latex, row)) + r" \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def latex(text: str) -> str:
+    r"""Returns text as LaTeX: special characters escaped, powers in math mode.
+
+    Example:
+        >>> latex("clipped_asgd 2^-4")
+        'clipped\\_asgd $2^{-4}$'
+    """
+    pieces = re.split(r"(\d+\^-?\d+)", text)
+    power = re.compile(r"(\d+)\^(-?\d+)")
+    return "".join(
+        power.sub(r"$\1^{\2}$", piece) if i % 2 else "".join(_LATEX.get(c, c) for c in piece)
+        for i, piece in enumerate(pieces)
+    )
+
+
+def rich_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Returns the table for the terminal."""
+    table = Table(title=title, title_justify="left")
+    for column, name in enumerate(header):
+        table.add_column(name, justify="right" if column else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def results_csv(comparison: Comparison, results: Mapping[str, RunResult]) -> str:
+    """Returns one row per run, those of the grids included; `time_to_target` is empty where the target was missed."""
+    columns = [
+        *("panel", "method", "kind", "step_size", "settings", "seed", "status", "time_to_target", "budget"),
+        *("final_metric", "end_time", "steps", "wall_seconds", "data", "run", "error"),
+    ]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    for panel in comparison.panels:
+        for line in summarize(comparison, panel, results):
+            for kind, point, seed, run in _runs(comparison, line.entry, line):
+                if run.key in results:
+                    writer.writerow(
+                        {
+                            "panel": panel.name,
+                            "method": line.entry.name,
+                            "kind": kind,
+                            "settings": " ".join(f"{key.rsplit('.', 1)[-1]}={value:g}" for key, value in point),
+                            "seed": seed,
+                            **_row(comparison, run, results[run.key]),
+                        }
+                    )
+    return text.getvalue()
+
+
+def _runs(
+    comparison: Comparison, entry: MethodEntry, line: Line
+) -> list[tuple[str, tuple[tuple[str, float], ...], int, Run]]:
+    tuning = [
+        ("tuning", point, seed, run)
+        for point, runs in tuning_runs(comparison, entry).items()
+        for seed, run in zip(comparison.tuning_seeds, runs, strict=True)
+    ]
+    if line.point is None:
+        return list(tuning)
+    reported = reported_runs(comparison, entry, line.point)
+    return [*tuning, *(("reported", line.point, seed, run) for seed, run in reported.items())]
+
+
+def _row(comparison: Comparison, run: Run, result: RunResult) -> dict[str, object]:
+    measured = outcome(result, comparison.target, comparison.budget)
+    step = step_size(run.config)
+    return {
+        "step_size": "" if step is None else step,
+        "status": result.status,
+        "time_to_target": "" if measured.arrived is None else measured.arrived,
+        "budget": measured.budget,
+        "final_metric": measured.final if math.isfinite(measured.final) else "",
+        "end_time": result.end_time,
+        "steps": result.steps[-1] if result.steps else "",
+        "wall_seconds": round(result.wall_seconds, 3),
+        "data": result.data,
+        "run": run.key,
+        "error": result.error.strip().rsplit("\n", 1)[-1],
+    }

@@ -1,0 +1,69 @@
+"""`lightning-async fit | validate | test`: LightningCLI with the names of this package."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lightning.pytorch import Callback
+from lightning.pytorch.cli import LightningCLI
+from typing_extensions import override
+
+import lightning_async.callbacks
+import lightning_async.methods  # noqa: F401  (makes short class names available)
+
+if TYPE_CHECKING:
+    from lightning_async.cli.compare.configuration import Config
+
+
+class TrainingCLI(LightningCLI):
+    """Model, data, strategy, method, cluster, optimizer and logger, all by configuration.
+
+    Example:
+        `lightning-async fit --config configs/recipes/fashion_cnn.yaml --config configs/methods/clipped_asgd.yaml
+        --trainer.max_steps=1000`
+    """
+
+    @staticmethod
+    @override
+    def subcommands() -> dict[str, set[str]]:
+        return {name: skip for name, skip in LightningCLI.subcommands().items() if name != "predict"}
+
+    @classmethod
+    def from_config(cls, config: Config, callbacks: Sequence[Callback] = ()) -> TrainingCLI:
+        """Builds trainer, model and data from a complete configuration, without running anything.
+
+        Args:
+            config: What a configuration file for `fit` holds.
+            callbacks: Added to those of the configuration.
+
+        Raises:
+            argparse.ArgumentError: If the configuration does not parse.
+        """
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="LightningCLI's args parameter is intended")
+            return cls(
+                args=config,
+                run=False,
+                save_config_callback=None,
+                trainer_defaults={"callbacks": list(callbacks)},
+                seed_everything_default=False,
+                parser_kwargs={"exit_on_error": False},
+            )
+
+
+def run_training_command(arguments: list[str]) -> None:
+    """Runs `fit`, `validate` or `test`.
+
+    Args:
+        arguments: The command line after the program's name.
+    """
+    TrainingCLI(
+        args=arguments,
+        save_config_kwargs={"overwrite": True},
+        parser_kwargs={
+            "prog": "lightning-async",
+            "description": "Train any LightningModule asynchronously on a simulated heterogeneous cluster.",
+        },
+    )

@@ -1,0 +1,196 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lightning_async.cli.compare.configuration import ComparisonError, expand, lookup, merge, number
+from lightning_async.cli.compare.plan import chosen_point, grid_points, known_runs, make_run, reported_runs, tuning_runs
+from lightning_async.cli.compare.reading import load_comparison
+from lightning_async.cli.compare.results import RunResult
+
+REPOSITORY = Path(__file__).parents[2]
+LR = "optimizer.init_args.lr"
+
+
+def write(folder: Path, changes: dict[str, Any] | None = None, without: str = "") -> Path:
+    (folder / "compare").mkdir(parents=True, exist_ok=True)
+    (folder / "methods").mkdir(exist_ok=True)
+    recipe = {
+        "model": {"class_path": "a.Model"},
+        "optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}},
+        "trainer": {"max_steps": 5, "callbacks": [{"class_path": "lightning_async.callbacks.LogicalTimeLimit"}]},
+    }
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    for name in ("asgd", "clipped_asgd"):
+        method = {"class_path": f"lightning_async.methods.{name}"}
+        strategy = {"class_path": "lightning_async.ParameterServerStrategy", "init_args": {"method": method, "seed": 9}}
+        (folder / "methods" / f"{name}.yaml").write_text(yaml.safe_dump({"trainer": {"strategy": strategy}}))
+    content: dict[str, Any] = {
+        "recipe": "../recipe.yaml",
+        "cluster": {"times": {"class_path": "T", "init_args": {"num_workers": 2}}},
+        "budget": 10,
+        "evaluate_every": 1,
+        "target": {"metric": "val/acc", "value": 0.5},
+        "seeds": [0, 1],
+        "methods": {"asgd": None, "clipped_asgd": {"label": "Clipped"}},
+    }
+    content.update(changes or {})
+    content.pop(without, None)
+    path = folder / "compare" / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seedz": [1]}, "unknown key 'seedz'; did you mean 'seeds'"),
+        ({"methods": {"cliped_asgd": None}}, "no method 'cliped_asgd'.*did you mean 'clipped_asgd'"),
+        ({"methods": {}}, "at least one method"),
+        ({"methods": {"asgd": {"labell": "x"}}}, r"methods.asgd: unknown key 'labell'; did you mean 'label'"),
+        ({"methods": {"mine": {"config": "nowhere.yaml"}}}, r"methods.mine.config: there is no file"),
+        ({"methods": {"asgd": {"grid": {LR: []}}}}, "the list is empty"),
+        ({"methods": {"asgd": {"grid": {LR: ["fast"]}}}}, "expected a number .*got 'fast'"),
+        ({"methods": {"asgd": {"grid": {LR: [0.5, "2^-1"]}}}}, "appears twice"),
+        ({"methods": {"asgd": {"overrides": {"a..b": 1}}}}, "'a..b' is not a configuration key"),
+        ({"recipe": "nowhere.yaml"}, "recipe: there is no file"),
+        ({"recipe": "../methods/asgd.yaml"}, "names no 'model'"),
+        ({"budget": 0}, "budget: must be positive"),
+        ({"budget": float("nan")}, "budget: must be positive"),
+        ({"budget": True}, "budget: expected a number"),
+        ({"evaluate_every": -1}, "evaluate_every: must be positive"),
+        ({"evaluate_every": 11}, "leaves no room"),
+        ({"seeds": []}, "seeds: the list is empty"),
+        ({"seeds": [0, 0]}, "appears twice"),
+        ({"seeds": [-1]}, "seeds are integers of at least 0"),
+        ({"tuning_seeds": [0.5]}, "tuning_seeds: seeds are integers"),
+        ({"cluster": {"link": {}}}, "missing 'times'"),
+        ({"cluster": {"times": {}, "seed": 1}}, "unknown key 'seed'; seeds are set per run"),
+        ({"target": {"metric": "a", "value": 1, "mode": "maximum"}}, "target.mode: expected 'max' or 'min'"),
+        ({"target": {"metric": "a", "value": 1, "window": 0}}, "target.window"),
+        ({"target": {"metric": "a", "value": float("inf")}}, "target.value: must be finite"),
+        ({"target": {"metric": "a"}}, "target: missing value"),
+        ({"panels": {}}, "the mapping is empty"),
+        ({"panels": {"a/b": None}}, "becomes part of file names"),
+        ({"panels": {"a": {"methods": {"asdg": None}}}}, "unknown method 'asdg'; did you mean 'asgd'"),
+        ({"panels": {"a": {"methods": {"asgd": {"label": "x"}}}}}, "unknown key 'label'"),
+        ({"panels": {"a": {"methods": {}}}}, "the mapping is empty"),
+        ({"wandb": {"entity": "me"}}, "wandb: missing project"),
+        ({"stop_at_target": "yes please"}, "expected true or false"),
+        ({"title": 3}, "title: expected text"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_remedy(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ComparisonError, match=message):
+        load_comparison(write(tmp_path, changes))
+
+
+@pytest.mark.parametrize("key", ["recipe", "cluster", "budget", "evaluate_every", "target", "methods"])
+def test_a_missing_key_is_named(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ComparisonError, match=f"missing {key}"):
+        load_comparison(write(tmp_path, without=key))
+
+
+def test_an_overlay_without_a_strategy_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    (tmp_path / "methods" / "asgd.yaml").write_text("trainer: {precision: 32}")
+    with pytest.raises(ComparisonError, match=r"must set trainer\.strategy\.class_path"):
+        load_comparison(path)
+
+
+@pytest.mark.parametrize(("text", "message"), [("a: [", "not valid YAML"), ("- 1", "must hold a mapping")])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(ComparisonError, match=message):
+        load_comparison(tmp_path / "bad.yaml")
+
+
+def test_every_run_gets_the_same_cluster_and_its_own_seed_everywhere(tmp_path: Path) -> None:
+    comparison = load_comparison(write(tmp_path))
+    clusters = []
+    for entry in comparison.panels[0].methods:
+        config = make_run(comparison, entry, (), 7, stop=False).config
+        assert config["seed_everything"] == 7
+        assert lookup(config, "trainer.strategy.init_args.seed") == 7
+        clusters.append(lookup(config, "trainer.strategy.init_args.cluster"))
+    assert clusters[0] == clusters[1]
+    assert lookup(clusters[0], "init_args.seed") == 7
+
+
+def test_the_budget_replaces_every_other_limit_of_the_recipe(tmp_path: Path) -> None:
+    comparison = load_comparison(write(tmp_path))
+    trainer = make_run(comparison, comparison.panels[0].methods[0], (), 0, stop=False).config["trainer"]
+    assert (trainer["max_steps"], trainer["max_epochs"]) == (-1, -1)
+    limits = [c for c in trainer["callbacks"] if c["class_path"].endswith("LogicalTimeLimit")]
+    assert limits == [{"class_path": "lightning_async.callbacks.LogicalTimeLimit", "init_args": {"time": 10}}]
+
+
+def test_a_panel_beats_the_method_and_ends_its_search(tmp_path: Path) -> None:
+    methods = {"asgd": {"overrides": {LR: 0.3}, "grid": {LR: [0.1, 0.2], "method.clip": [1, 2]}}}
+    panels = {"free": None, "fixed": {"overrides": {LR: "2^-4"}}}
+    comparison = load_comparison(write(tmp_path, {"methods": methods, "panels": panels}))
+    free, fixed = (panel.methods[0] for panel in comparison.panels)
+    assert len(grid_points(free)) == 4
+    assert grid_points(fixed) == [(("method.clip", 1),), (("method.clip", 2),)]
+    assert lookup(fixed.config, LR) == 2**-4
+
+
+def test_a_run_that_two_panels_share_is_one_run(tmp_path: Path) -> None:
+    comparison = load_comparison(write(tmp_path, {"panels": {"a": None, "b": None}}))
+    assert len(known_runs(comparison, {})) == 2 * 2
+
+
+def test_reported_runs_wait_for_the_grid_and_take_its_best_point(tmp_path: Path) -> None:
+    methods = {"asgd": {"grid": {LR: [0.1, 0.2]}}}
+    comparison = load_comparison(write(tmp_path, {"methods": methods}))
+    entry = comparison.panels[0].methods[0]
+    assert len(known_runs(comparison, {})) == 2
+    results = {
+        run.key: RunResult(
+            "finished", [1.0, 2.0], [1, 2], [0.0, 0.0], {"val/acc": [0.0, 0.6 if dict(point)[LR] == 0.2 else 0]}
+        )
+        for point, runs in tuning_runs(comparison, entry).items()
+        for run in runs
+    }
+    assert chosen_point(comparison, entry, results) == ((LR, 0.2),)
+    known = known_runs(comparison, results)
+    assert len(known) == 4
+    assert all(run.key in known for run in reported_runs(comparison, entry, ((LR, 0.2),)).values())
+
+
+def test_the_key_of_a_run_changes_with_anything_that_changes_its_result(tmp_path: Path) -> None:
+    keys = set()
+    variants = [
+        {},
+        {"budget": 12},
+        {"evaluate_every": 2},
+        {"cluster": {"times": {"class_path": "T", "init_args": {"num_workers": 3}}}},
+        {"overrides": {LR: 0.2}},
+        {"methods": {"asgd": {"overrides": {"trainer.strategy.init_args.on_nonfinite": "raise"}}}},
+    ]
+    for i, changes in enumerate(variants):
+        comparison = load_comparison(write(tmp_path / str(i), changes))
+        keys |= {make_run(comparison, comparison.panels[0].methods[0], (), seed, stop=False).key for seed in (0, 1)}
+    assert len(keys) == 2 * len(variants)
+
+
+def test_merging_another_class_drops_the_arguments_of_the_first() -> None:
+    base = {"x": {"class_path": "A", "init_args": {"a": 1}}}
+    assert merge(base, {"x": {"class_path": "B"}}) == {"x": {"class_path": "B"}}
+    assert merge(base, {"x": {"class_path": "A", "init_args": {"b": 2}}})["x"]["init_args"] == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(("text", "value"), [("2^-5", 2**-5), ("2**3", 8.0), ("1e-3", 1e-3), (4, 4.0)])
+def test_numbers_may_be_written_as_powers(text: Any, value: float) -> None:
+    assert number(text, "here") == value
+
+
+def test_nested_and_dotted_overrides_are_the_same() -> None:
+    assert expand({"a.b": 1, "a": {"c.d": 2}}, "here") == {"a": {"b": 1, "c": {"d": 2}}}
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "configs" / "compare").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_comparison_that_is_shipped_is_valid(path: Path) -> None:
+    comparison = load_comparison(path)
+    assert known_runs(comparison, {})
