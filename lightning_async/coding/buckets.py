@@ -1,0 +1,103 @@
+"""Buckets: a vector cut into runs of D coordinates, each with its own scales.
+
+With buckets the variance of a quantiser depends on the shape of the data within D coordinates, not on the length of
+the vector. The last bucket may be shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# Coordinates handled at once: small enough for the scratch buffers to stay in the second-level cache.
+CHUNK = 65536
+
+
+class Chunk(NamedTuple):
+    """Coordinates start:stop, which lie in the buckets first:last (all whole, or all of one)."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+
+
+def num_buckets(length: int, size: int) -> int:
+    """Number of buckets of a vector, ceil(length / size)."""
+    return -(-length // size)
+
+
+def chunks(length: int, size: int) -> Iterator[Chunk]:
+    """Cut a vector into pieces of about `CHUNK` coordinates along bucket boundaries, or inside one large bucket."""
+    if size <= CHUNK:
+        whole = length - length % size
+        step = CHUNK // size * size
+        for start in range(0, whole, step):
+            stop = min(start + step, whole)
+            yield Chunk(start, stop, start // size, stop // size)
+        if whole < length:
+            yield Chunk(whole, length, whole // size, whole // size + 1)
+        return
+    for bucket in range(num_buckets(length, size)):
+        end = min((bucket + 1) * size, length)
+        for start in range(bucket * size, end, CHUNK):
+            yield Chunk(start, min(start + CHUNK, end), bucket, bucket + 1)
+
+
+def bucket_ranges(vector: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Smallest and largest coordinate of every bucket.
+
+    Raises:
+        ValueError: If a coordinate is not finite.
+    """
+    length = vector.numel()
+    whole = length - length % size
+    rows = vector[:whole].view(-1, size)
+    lows, highs = [rows.amin(dim=1)], [rows.amax(dim=1)]
+    if whole < length:
+        lows.append(vector[whole:].amin().view(1))
+        highs.append(vector[whole:].amax().view(1))
+    low, high = torch.cat(lows), torch.cat(highs)
+    if not bool(torch.isfinite(high - low).all()) and not bool((torch.isfinite(low) & torch.isfinite(high)).all()):
+        raise ValueError("The vector to quantise holds a value that is not finite; treat the message as lost instead.")
+    return low, high
+
+
+def bucket_sums(values: Tensor, size: int) -> Tensor:
+    """Sums of float64 values over every bucket."""
+    whole = values.numel() - values.numel() % size
+    sums = values[:whole].view(-1, size).sum(dim=1)
+    return sums if whole == values.numel() else torch.cat((sums, values[whole:].sum().view(1)))
+
+
+def bucket_lengths(length: int, size: int, *, device: torch.device) -> Tensor:
+    """Number of coordinates of every bucket, as float64."""
+    count = num_buckets(length, size)
+    lengths = torch.full((count,), float(size), dtype=torch.float64, device=device)
+    if count:
+        lengths[-1] = length - (count - 1) * size
+    return lengths
+
+
+def safe_factors(magnitude: Tensor, spread: Tensor) -> Tensor:
+    """Powers of two that bring buckets with extreme ranges into the normal range of their type.
+
+    Without them (high - low) overflows for the largest numbers and 1 / step for the smallest. The factor is exact, and
+    1 for every bucket that does not need it.
+    """
+    largest = torch.finfo(magnitude.dtype).max
+    tiny_limit, tiny_factor = (2.0**-64, 2.0**80) if magnitude.dtype == torch.float32 else (2.0**-512, 2.0**560)
+    factors = torch.ones_like(magnitude)
+    factors[magnitude > largest / 8] = 2.0**-64
+    factors[(spread > 0) & (spread < tiny_limit)] = tiny_factor
+    return factors
+
+
+def normalised(vector: Tensor) -> Tensor:
+    """The vector in float64 with largest magnitude 1, so that squares neither overflow nor vanish."""
+    values = vector.detach().double().flatten()
+    largest = values.abs().max() if values.numel() else values.new_zeros(())
+    return values / largest if largest > 0 else values

@@ -1,0 +1,139 @@
+"""Gradient codes: who computes which partitions, and the proposed optimal codes.
+
+A code is a matrix A, (workers, partitions), whose rows say which combination of partition gradients a worker sends,
+with the decoder that belongs to it. The baselines are in `lightning_async.coding.baselines`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lightning_async.coding.decoders import Decoder, FixedDecoder
+from lightning_async.coding.fills import alias_fill, interval_fill, spread_fill
+from lightning_async.coding.loads import loads, proportional_loads
+from lightning_async.coding.validation import BoolArray, FloatArray, as_probabilities
+from lightning_async.coding.variance import QuantizerName, worker_utility
+
+Fill: TypeAlias = Literal["interval", "alias", "spread"]
+
+
+@dataclass(frozen=True)
+class GradientCode:
+    """Rows of coefficients and the rule that decodes them.
+
+    Attributes:
+        assignment: A, (workers, partitions): worker i sends Q(sum_j A_ij g_j).
+        decoder: Weights of the messages, given who arrived.
+    """
+
+    assignment: FloatArray
+    decoder: Decoder
+
+    @property
+    def used(self) -> BoolArray:
+        """Workers that hold a partition."""
+        return np.any(self.assignment != 0, axis=1)
+
+    @property
+    def load(self) -> float:
+        """How many workers compute a partition, on average."""
+        return float(np.count_nonzero(self.assignment)) / self.assignment.shape[1]
+
+    def partitions_of(self, arrived: BoolArray) -> npt.NDArray[np.int64]:
+        """Partitions that at least one of the arrived workers holds; no other gradient is needed."""
+        return np.flatnonzero(np.any(self.assignment[arrived] != 0, axis=0))
+
+
+def effective_code(assignment: FloatArray, weights: FloatArray, p: FloatArray) -> FloatArray:
+    """B_ij = (1 - p_i) w_i A_ij; unbiased exactly when every column of B sums to 1."""
+    result: FloatArray = ((1.0 - p) * weights)[:, None] * assignment
+    return result
+
+
+def code_from_effective(effective: npt.ArrayLike, p: npt.ArrayLike) -> GradientCode:
+    """The code whose rows sum to 1 and whose fixed weights w_i = s_i / (1 - p_i) make B the given matrix.
+
+    Raises:
+        ValueError: If a worker that never arrives (p = 1) has a row that is not zero.
+    """
+    rows = np.asarray(effective, dtype=np.float64)
+    straggling = as_probabilities(p)
+    sums = rows.sum(axis=1)
+    if np.any((straggling == 1.0) & (sums != 0)):
+        raise ValueError(f"Worker {int(np.argmax((straggling == 1.0) & (sums != 0)))} never arrives; give it no load.")
+    used = sums != 0
+    assignment = rows / np.where(used, sums, 1.0)[:, None]
+    weights = np.where(used, sums / np.where(used, 1.0 - straggling, 1.0), 0.0)
+    return GradientCode(assignment, FixedDecoder(weights))
+
+
+def optimal_code(
+    z: npt.ArrayLike,
+    p: npt.ArrayLike,
+    *,
+    partitions: int,
+    kappa: npt.ArrayLike,
+    quantizer: QuantizerName = "dither",
+    fill: Fill = "interval",
+    cap: float | None = None,
+    rotations: int = 4,
+) -> GradientCode:
+    """The code of least guaranteed error C^2 K^2 / U for a bit allocation, with the fixed unbiased decoder.
+
+    Song and Choi 2026 (arXiv 2605.15890).
+
+    Args:
+        z: Bits a coordinate of every worker, from `allocate_bits`.
+        p: Straggling probabilities.
+        partitions: Number of partitions K.
+        kappa: Squared crest factor of the messages.
+        quantizer: See `relative_variance`.
+        fill: How the loads are laid over the partitions: ``"interval"``, ``"alias"`` or ``"spread"``.
+        cap: Largest load of a worker in partitions, see `loads`.
+        rotations: Rotated copies of the spread fill.
+
+    Raises:
+        ValueError: As `loads` and the fill; for an unknown fill.
+
+    Example:
+        >>> code = optimal_code([3, 3], [0.5, 0.5], partitions=2, kappa=9.0)
+        >>> code.assignment.tolist(), code.decoder.weights(np.array([True, True])).tolist()
+        ([[1.0, 0.0], [0.0, 1.0]], [2.0, 2.0])
+    """
+    sizes = loads(z, p, partitions=partitions, kappa=kappa, quantizer=quantizer, cap=cap)
+    return code_from_effective(_lay(sizes, partitions, fill, rotations), p)
+
+
+def osgc(
+    p: npt.ArrayLike,
+    *,
+    partitions: int,
+    fill: Fill = "interval",
+    cap: float | None = None,
+    rotations: int = 4,
+) -> GradientCode:
+    """Optimal stochastic gradient code, blind to quantisation: loads in proportion to (1 - p) / p.
+
+    Song and Choi 2025 (arXiv 2510.22539).
+
+    Example:
+        >>> osgc([0.5, 0.8], partitions=5).decoder.weights(np.array([True, True])).tolist()
+        [8.0, 5.0]
+    """
+    straggling = as_probabilities(p)
+    sizes = proportional_loads(worker_utility(straggling, 0.0), partitions, cap=cap)
+    return code_from_effective(_lay(sizes, partitions, fill, rotations), straggling)
+
+
+def _lay(sizes: FloatArray, partitions: int, fill: Fill, rotations: int) -> FloatArray:
+    if fill == "interval":
+        return interval_fill(sizes, partitions)
+    if fill == "alias":
+        return alias_fill(sizes, partitions)
+    if fill == "spread":
+        return spread_fill(sizes, partitions, rotations)
+    raise ValueError(f"fill {fill!r} is not known; choose 'interval', 'alias' or 'spread'.")
