@@ -14,7 +14,7 @@ from lightning_async.simulation.worker_times import Duration, WorkerTimes
 class PowerTimes(WorkerTimes):
     """A job started at s ends at the t where the worker's power, integrated from s to t, is 1.
 
-    The universal computation model of Tyurin 2024 (arXiv 2410.15165), used in Maranjyan et al. 2025 (arXiv 2501.16168).
+    The universal computation model (Sadiev et al. 2026, arXiv 2605.18174, for the time complexity under it).
 
     Args:
         powers: for each worker its profile, or a number for constant power, in gradients per unit of logical time.

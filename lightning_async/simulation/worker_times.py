@@ -41,7 +41,7 @@ class WorkerTimes(Described, ABC):
                 may share theirs (common random numbers).
 
         Raises:
-            ValueError: if the seed is out of range.
+            ValueError: if durations are random and the seed is out of range.
         """
 
     def duration(self, worker: int, job: int, start: float = 0.0, *, seed: int = 0) -> float:
@@ -79,7 +79,7 @@ class _ConstantTimes(WorkerTimes):
 
 
 class FixedTimes(_ConstantTimes):
-    """Times as given: the fixed computation model (Mishchenko et al. 2022, arXiv 2206.07638, section 2).
+    """Times as given: the fixed computation model (Mishchenko et al. 2022, arXiv 2206.07638).
 
     Args:
         times: duration of every job of each worker, in logical time; positive and finite.
