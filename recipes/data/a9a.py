@@ -41,7 +41,7 @@ class A9ADataset(BatchedDataset):
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return ``(rows, 123)`` features and ``(rows,)`` labels."""
         rows = torch.as_tensor(indices)
-        return self.features[rows], self.targets[rows]
+        return self.features.index_select(0, rows), self.targets.index_select(0, rows)
 
 
 class A9ASplits(NamedTuple):

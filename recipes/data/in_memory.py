@@ -100,7 +100,7 @@ class ImageDataset(BatchedDataset):
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return normalised ``float32`` images and their labels."""
         rows = torch.as_tensor(indices)
-        images = self.images[rows]
+        images = self.images.index_select(0, rows)  # several times faster than images[rows]
         if self.transform is not None:
             images = torch.stack([self.transform(image) for image in images])
-        return images.float().mul_(self._scale).sub_(self._shift), self.targets[rows]
+        return images.float().mul_(self._scale).sub_(self._shift), self.targets.index_select(0, rows)

@@ -41,7 +41,7 @@ class CharacterWindows(BatchedDataset):
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return input and target characters, each ``(windows, length)`` ``int64``."""
-        windows = self.windows[torch.as_tensor(indices)].long()
+        windows = self.windows.index_select(0, torch.as_tensor(indices)).long()
         return windows[:, :-1], windows[:, 1:]
 
 

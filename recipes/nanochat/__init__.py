@@ -1,0 +1,1 @@
+"""The NanoChat experiment: a small decoder trained with Muon-type methods."""
