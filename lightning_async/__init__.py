@@ -1,1 +1,12 @@
-"""Asynchronous, coded and communication-sparse distributed training for any LightningModule."""
+"""Asynchronous, coded and communication-sparse distributed training for any LightningModule.
+
+Importing this package makes its strategies available by name: `Trainer(strategy="clipped_asgd")`.
+"""
+
+from lightning_async.loop import Simulation, simulate
+from lightning_async.randomness import job_seed
+from lightning_async.simulation import Link, SimulatedCluster
+
+__version__ = "0.1.0"
+
+__all__ = ["Link", "SimulatedCluster", "Simulation", "job_seed", "simulate"]

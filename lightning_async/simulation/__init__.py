@@ -1,5 +1,6 @@
 """Simulated workers in logical time: how long a gradient and a message take, and what arrives when."""
 
+from lightning_async.simulation.cluster import Cluster, NoArrivalError, SimulatedCluster
 from lightning_async.simulation.links import Link
 from lightning_async.simulation.power_profiles import (
     ConstantPower,
@@ -10,6 +11,7 @@ from lightning_async.simulation.power_profiles import (
 )
 from lightning_async.simulation.power_times import PowerTimes
 from lightning_async.simulation.random_times import HalfNormalNoise, RandomTimes
+from lightning_async.simulation.records import Arrival, Job, Step
 from lightning_async.simulation.stragglers import BernoulliStragglers, ExponentialStraggling
 from lightning_async.simulation.trace_times import TraceTimes
 from lightning_async.simulation.worker_times import (
@@ -23,21 +25,27 @@ from lightning_async.simulation.worker_times import (
 )
 
 __all__ = [
+    "Arrival",
     "BernoulliStragglers",
+    "Cluster",
     "ConstantPower",
     "Duration",
     "ExponentialStraggling",
     "FixedTimes",
     "HalfNormalNoise",
+    "Job",
     "LinearTimes",
     "Link",
+    "NoArrivalError",
     "OutagePower",
     "PiecewisePower",
     "Power",
     "PowerTimes",
     "RandomTimes",
+    "SimulatedCluster",
     "SinusoidalPower",
     "SqrtTimes",
+    "Step",
     "TraceTimes",
     "TwoSpeedTimes",
     "UniformTimes",

@@ -1,0 +1,118 @@
+"""The plain loop: any method on any objective, without a Trainer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from lightning_async.methods import Gradient, Method
+from lightning_async.methods.apply import scaling, set_gradients
+from lightning_async.methods.server import ParameterServer
+from lightning_async.simulation import Job, SimulatedCluster, Step
+
+
+class Simulation(Iterator[Step]):
+    """The steps of a running simulation; see `simulate`.
+
+    Attributes:
+        server: the parameter server: counts (`completed`, `discarded`, `nonfinite`), `logical_time`, past iterates.
+    """
+
+    def __init__(
+        self,
+        server: ParameterServer,
+        optimizer: Optimizer,
+        gradient_fn: Callable[[Job], Gradient],
+        max_steps: int | None,
+        max_time: float | None,
+    ) -> None:
+        self.server = server
+        self._optimizer = optimizer
+        self._gradient_fn = gradient_fn
+        self._max_steps = math.inf if max_steps is None else max_steps
+        self._max_time = math.inf if max_time is None else max_time
+
+    def __next__(self) -> Step:
+        server = self.server
+        if server.completed >= self._max_steps:
+            raise StopIteration
+        step = server.next_step()
+        if step.time > self._max_time:
+            raise StopIteration
+        direction = server.direction(self._compute)
+        server.before_update()
+        if direction is not None:
+            set_gradients(server.parameters, direction, self._optimizer)
+            with scaling(self._optimizer, server.method, step):
+                self._optimizer.step()
+        server.after_update()
+        return step
+
+    def _compute(self, job: Job, position: int) -> Gradient:
+        gradient = self._gradient_fn(job)
+        if len(gradient) != len(self.server.parameters):
+            raise ValueError(
+                f"gradient_fn must return one tensor per parameter, {len(self.server.parameters)} in all, got "
+                f"{len(gradient)}"
+            )
+        return gradient
+
+
+def simulate(
+    method: Method,
+    cluster: SimulatedCluster,
+    parameters: Iterable[Tensor],
+    optimizer: Optimizer,
+    gradient_fn: Callable[[Job], Gradient],
+    max_steps: int | None = None,
+    max_time: float | None = None,
+    on_nonfinite: Literal["discard", "raise"] = "discard",
+) -> Simulation:
+    """Run a method on an objective of your own, one server update at a time.
+
+    Args:
+        method: the algorithm.
+        cluster: the workers.
+        parameters: what is optimised, in the optimizer's order; changed in place.
+        optimizer: makes the step along the method's direction.
+        gradient_fn: called with a job while `parameters` hold the iterate of the job; returns its gradient, one tensor
+            per parameter, which then belongs to the method.
+        max_steps: how many steps to make at most; no limit if None.
+        max_time: steps of logical time <= max_time are made; no limit if None.
+        on_nonfinite: what becomes of a gradient that is NaN or infinite: "discard" leaves it out, "raise" stops.
+
+    Returns:
+        An iterator over the steps. When it yields step k, the parameters hold x_{k+1}.
+
+    Raises:
+        ValueError: if a limit is negative or NaN, there is no parameter, or a gradient has the wrong length.
+        TypeError: if an argument is of the wrong kind.
+
+    Example:
+        >>> import torch
+        >>> from lightning_async import SimulatedCluster, simulate
+        >>> from lightning_async.methods import ASGD
+        >>> from lightning_async.simulation import TwoSpeedTimes
+        >>> x = torch.tensor([4.0])
+        >>> cluster = SimulatedCluster(TwoSpeedTimes(num_workers=4, slowdown=3.0))
+        >>> sgd = torch.optim.SGD([x], lr=0.1)
+        >>> for step in simulate(ASGD(), cluster, [x], sgd, lambda job: [x.clone()], max_time=10.0):
+        ...     pass
+        >>> step.index, step.time, round(x.item(), 3)
+        (25, 10.0, 0.211)
+    """
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a Method such as ASGD(), got {method!r}")
+    if not isinstance(cluster, SimulatedCluster):
+        raise TypeError(f"cluster must be a SimulatedCluster, got {cluster!r}")
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer that has been constructed, got {optimizer!r}")
+    for name, limit in (("max_steps", max_steps), ("max_time", max_time)):
+        if limit is not None and not limit >= 0:
+            raise ValueError(f"{name} must be >= 0 or None, got {limit!r}")
+    server = ParameterServer(method, cluster, list(parameters), on_nonfinite=on_nonfinite)
+    return Simulation(server, optimizer, gradient_fn, max_steps, max_time)

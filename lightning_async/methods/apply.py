@@ -1,0 +1,71 @@
+"""One optimizer step along a direction, with what the method says about its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from lightning_async.methods.base import Direction, Gradient, Method
+from lightning_async.simulation import Step
+
+_NOTHING = nullcontext()
+
+
+def set_gradients(parameters: Sequence[Tensor], direction: Direction, optimizer: Optimizer) -> None:
+    """Put a direction where the optimizer looks for it.
+
+    Raises:
+        TypeError: if the direction is a pair and the optimizer has no `set_second_gradient`.
+    """
+    if type(direction) is tuple and len(direction) == 2 and not _is_tensor_or_none(direction[0]):
+        direction, second = direction
+        if not hasattr(optimizer, "set_second_gradient"):
+            raise TypeError(
+                f"the method gives two gradients, for the first and the second moment, but {type(optimizer).__name__} "
+                f"has no set_second_gradient; use TwoTrackAdam"
+            )
+        optimizer.set_second_gradient(second)
+    for p, g in zip(parameters, direction, strict=True):
+        p.grad = g  # type: ignore[assignment]
+
+
+@contextmanager
+def step_scaling(optimizer: Optimizer, multiplier: float, momentum: float | None) -> Iterator[None]:
+    """Apply a factor on the step size, and a momentum, for one step, unseen by schedulers.
+
+    Raises:
+        ValueError: if the method sets a momentum and the optimizer has none.
+    """
+    groups = optimizer.param_groups
+    if momentum is not None and any("momentum" not in group for group in groups):
+        raise ValueError(
+            f"the method sets the momentum of each step, but {type(optimizer).__name__} has none; use an optimizer whose "
+            f"groups have a momentum"
+        )
+    kept = [(group, group["lr"], group.get("momentum")) for group in groups]
+    try:
+        for group, lr, _ in kept:
+            group["lr"] = lr * multiplier
+            if momentum is not None:
+                group["momentum"] = momentum
+        yield
+    finally:
+        for group, lr, old_momentum in kept:
+            group["lr"] = lr
+            if momentum is not None:
+                group["momentum"] = old_momentum
+
+
+def scaling(optimizer: Optimizer, method: Method, step: Step) -> AbstractContextManager[None]:
+    """What the method says about the size of this step, around `optimizer.step()`."""
+    multiplier, momentum = method.lr_multiplier(step), method.momentum(step)
+    if multiplier == 1.0 and momentum is None:
+        return _NOTHING
+    return step_scaling(optimizer, multiplier, momentum)
+
+
+def _is_tensor_or_none(value: Gradient | Tensor | None) -> bool:
+    return value is None or isinstance(value, Tensor)

@@ -1,0 +1,47 @@
+"""Vanilla asynchronous SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Literal
+
+from lightning_async.methods.arguments import one_of
+from lightning_async.methods.base import Direction, Gradient, Method
+from lightning_async.methods.dispatch import UniformDispatch
+from lightning_async.simulation import Cluster, Step
+
+
+class ASGD(Method):
+    """Asynchronous SGD: every arriving gradient is used at once, however stale it is.
+
+    Algorithm 1 of Mishchenko et al. 2022 (arXiv 2206.07638) with a constant step: on each arrival
+    x_{k+1} = x_k - eta g.
+
+    Args:
+        dispatch: who gets the next job. "finisher": the worker that has just finished, for workers that share the
+            data. "uniform": a worker drawn uniformly from all n, whose jobs wait in line at it, for workers with data
+            of their own, so that fast ones do not dominate (Koloskova et al. 2022, arXiv 2206.08307, Algorithm 3).
+
+    Raises:
+        ValueError: if `dispatch` is neither.
+    """
+
+    supports_sparse = True
+
+    def __init__(self, dispatch: Literal["finisher", "uniform"] = "finisher") -> None:
+        self.dispatch = one_of("dispatch", dispatch, ("finisher", "uniform"))
+
+    def steps(self, cluster: Cluster) -> Iterator[Step]:
+        """One update per arrival."""
+        uniform = UniformDispatch(cluster) if self.dispatch == "uniform" else None
+        cluster.dispatch_all(version=0)
+        for k in count():
+            arrival = cluster.next_arrival()
+            yield Step(k, arrival.time, (arrival.job,))
+            worker = arrival.worker if uniform is None else next(uniform)
+            cluster.dispatch(worker, version=k + 1)
+
+    def direction(self, step: Step, gradients: list[Gradient]) -> Direction:
+        """The gradient as it is."""
+        return gradients[0]

@@ -1,0 +1,39 @@
+"""Clipped asynchronous SGD."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lightning_async.methods.arguments import positive
+from lightning_async.methods.asgd import ASGD
+from lightning_async.methods.base import Direction, Gradient
+from lightning_async.methods.clipping import clip_by_global_norm
+from lightning_async.simulation import Step
+
+
+class ClippedASGD(ASGD):
+    """Asynchronous SGD in which workers clip what they send: x_{k+1} = x_k - eta clip_c(g).
+
+    Erickson and Johansson 2026 (arXiv 2606.13287), the homogeneous algorithm with `dispatch="finisher"` and the
+    federated one with `dispatch="uniform"`. A clipped gradient moves the iterate by at most eta c, which bounds what
+    staleness can do: with the virtual iterate that applies each gradient when it is dispatched,
+    ||virtual - x_k|| <= eta c C for C jobs that are out, whatever the delays.
+
+    Args:
+        clip: the radius c > 0, a norm over all parameters together.
+        dispatch: who gets the next job; see `ASGD`.
+
+    Raises:
+        ValueError: if `clip` is not positive, or `dispatch` is unknown.
+    """
+
+    supports_sparse = False
+    clips = True
+
+    def __init__(self, clip: float, dispatch: Literal["finisher", "uniform"] = "finisher") -> None:
+        super().__init__(dispatch)
+        self.clip = positive("clip", clip)
+
+    def direction(self, step: Step, gradients: list[Gradient]) -> Direction:
+        """clip_c of the gradient."""
+        return clip_by_global_norm(gradients[0], self.clip)

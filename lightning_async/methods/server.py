@@ -1,0 +1,170 @@
+"""The parameter server: the iterate, its schedule, and the gradients of a step. Shared by every way to drive it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from lightning_async.methods.averaging import GradientSum
+from lightning_async.methods.base import Direction, Gradient, Method
+from lightning_async.methods.versions import VersionedCluster, Versions
+from lightning_async.simulation import Job, SimulatedCluster, Step
+
+ComputeGradient: TypeAlias = Callable[[Job, int], Gradient | None]
+
+
+class NonFiniteGradientError(RuntimeError):
+    """A gradient is NaN or infinite, and `on_nonfinite="raise"` was asked for."""
+
+
+class ParameterServer:
+    """Holder of x_k, of the iterates that workers still compute at, and of the schedule.
+
+    One step goes: `next_step`, `direction` (computes the gradients of its jobs, each at its own iterate), `before_update`,
+    the optimizer's step by the caller, `after_update`. Nothing is lost if the caller stops in between: until
+    `after_update`, the server is still at this step.
+
+    Args:
+        method: the algorithm.
+        cluster: the workers; a fresh run of it is made.
+        parameters: trainable parameters in the optimizer's order. Between two steps they hold the newest iterate.
+        sharded: whether every worker has data of its own.
+        on_nonfinite: "discard" leaves a gradient that is not finite out of the direction; "raise" stops.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        cluster: SimulatedCluster,
+        parameters: Sequence[Tensor],
+        *,
+        sharded: bool = False,
+        on_nonfinite: Literal["discard", "raise"] = "discard",
+    ) -> None:
+        if on_nonfinite not in ("discard", "raise"):
+            raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
+        if not parameters:
+            raise ValueError("there is nothing to train: the list of parameters is empty")
+        self.method = method
+        self.parameters = list(parameters)
+        self.on_nonfinite = on_nonfinite
+        self.versions = Versions(self.parameters)
+        num_coordinates = sum(p.numel() for p in self.parameters)
+        num_bytes = sum(p.numel() * p.element_size() for p in self.parameters)
+        method.bind(num_coordinates, num_bytes / max(1, num_coordinates))
+        method.reset()
+        self.cluster = cluster.start(sharded=sharded)
+        self._schedule = method.steps(VersionedCluster(self.cluster, self.versions))
+        self._pending: Step | None = None
+        self.completed = 0
+        """Number of steps that have been made: the index of the newest iterate."""
+        self.logical_time = 0.0
+        """Logical time of the last step that has been made."""
+        self.discarded = 0
+        """Jobs refused or stopped up to the last step that has been made."""
+        self.nonfinite = 0
+        """Gradients left out because they were not finite or missing."""
+
+    def next_step(self) -> Step:
+        """The step that comes next. It stays the same until `after_update`; asking for it computes no gradient."""
+        if self._pending is None:
+            self._pending = next(self._schedule)
+        return self._pending
+
+    def direction(self, compute: ComputeGradient) -> Direction | None:
+        """What the optimizer is to be given in this step.
+
+        Args:
+            compute: is called with each job of the step and its position in it, in order, while the parameters hold the
+                job's iterate, and returns its gradient, one tensor or None per parameter; None if there is none.
+
+        Returns:
+            The method's direction, or None if no gradient of the step can be used.
+
+        Raises:
+            NonFiniteGradientError: if a gradient is not finite and `on_nonfinite` is "raise".
+        """
+        step = self._pending or self.next_step()
+        jobs, gradients = step.jobs, []
+        total = GradientSum() if self.method.averages else None
+        for position, job in enumerate(step.jobs):
+            gradient = self._gradient_at(job, position, compute)
+            if gradient is None or not all_finite(gradient):
+                self._leave_out(job, gradient)
+                jobs = tuple(other for other in jobs if other is not job)
+            elif total is not None:
+                total.add(gradient)
+            else:
+                gradients.append(gradient)
+        if not jobs:
+            return None
+        if total is not None:
+            return total.mean()
+        return self.method.direction(step if jobs is step.jobs else step._replace(jobs=jobs), gradients)
+
+    def _gradient_at(self, job: Job, position: int, compute: ComputeGradient) -> Gradient | None:
+        if job.version == self.completed:
+            return compute(job, position)
+        newest = self.versions.enter(job.version)
+        try:
+            return compute(job, position)
+        finally:
+            self.versions.leave(newest)
+
+    def _leave_out(self, job: Job, gradient: Gradient | None) -> None:
+        if self.on_nonfinite == "raise":
+            raise NonFiniteGradientError(
+                f"the gradient of {job} in step {self.completed} is {'missing' if gradient is None else 'not finite'}; "
+                f'lower the step size, or use on_nonfinite="discard"'
+            )
+        self.nonfinite += 1
+
+    def before_update(self) -> None:
+        """The newest iterate is about to change."""
+        self.versions.preserve(self.completed, self.method.max_delay(self.completed + 1))
+
+    def after_update(self) -> None:
+        """The step has been made, whether the parameters changed or not."""
+        step = self._pending or self.next_step()
+        self._pending = None
+        self.completed += 1
+        self.logical_time = step.time
+        self.discarded += step.discarded
+        self.versions.forget(self.completed, self.method.max_delay(self.completed))
+
+    def fast_forward(self, steps: int) -> None:
+        """Replay the schedule, without gradients, until `steps` steps have been made."""
+        while self.completed < steps:
+            self.after_update()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What cannot be replayed: the number of steps made, past iterates, the method's tensors."""
+        return {
+            "completed": self.completed,
+            "nonfinite": self.nonfinite,
+            "versions": self.versions.state_dict(),
+            "method": self.method.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken; call it on a server that has made no step."""
+        self.fast_forward(state["completed"])
+        self.nonfinite = state["nonfinite"]
+        self.versions.load_state_dict(state["versions"])
+        self.method.load_state_dict(state["method"])
+
+
+def all_finite(gradient: Gradient) -> bool:
+    """Whether no entry is NaN or infinite."""
+    for tensor in gradient:
+        if tensor is not None:
+            values = tensor.coalesce().values() if tensor.is_sparse else tensor
+            # One pass and one number to fetch; only a NaN, or a sum that overflows, needs the exact look.
+            total = torch.dot(values, values) if values.ndim == 1 else values.sum()
+            if not math.isfinite(total.item()) and not torch.isfinite(values).all():
+                return False
+    return True
