@@ -39,7 +39,7 @@ def envelope_search(table: FloatArray, budget: int) -> IntArray:
     losses = best[:, None] - reduced
     possible = losses <= gap + slack
     open_rows = np.flatnonzero(possible.sum(axis=1) > 1)
-    bits = np.argmax(possible, axis=1).astype(np.int64)
+    bits: IntArray = np.argmax(possible, axis=1).astype(np.int64)
     width = int((zmax - np.argmax(possible[open_rows, ::-1], axis=1) - bits[open_rows]).sum()) + 1
     if len(open_rows) * width > _MOST_ENTRIES:
         return dynamic_program(table, budget)

@@ -147,8 +147,8 @@ def fractional_repetition(workers: int, *, partitions: int, tolerance: int = 1) 
     size = as_count(tolerance, "tolerance", least=0) + 1
     if as_count(workers, "workers") % size:
         raise ValueError(
-            f"A fractional repetition code needs tolerance + 1 to divide the workers; got {size} and {workers}. Use the "
-            "cyclic code, which works for any number."
+            f"A fractional repetition code needs tolerance + 1 to divide the workers; got {size} and {workers}. "
+            "Use the cyclic code, which works for any number."
         )
     groups = np.arange(workers) // size
     owner = _owners(workers, as_count(partitions, "partitions"))
@@ -159,8 +159,8 @@ def fractional_repetition(workers: int, *, partitions: int, tolerance: int = 1) 
 def cyclic(workers: int, *, partitions: int, tolerance: int = 1, seed: int = 0) -> GradientCode:
     """Cyclic repetition code: exact when at most s workers straggle, for any number of workers.
 
-    Tandon, Lei, Dimakis and Karampatziakis 2017 (arXiv 1612.03301), algorithm 2: row i is supported on i, ..., i + s and
-    orthogonal to a random s-dimensional space that is orthogonal to the all-ones vector.
+    Tandon, Lei, Dimakis and Karampatziakis 2017 (arXiv 1612.03301), algorithm 2: row i is supported on i, ..., i + s
+    and orthogonal to a random s-dimensional space that is orthogonal to the all-ones vector.
 
     Args:
         workers: Number of workers k.
@@ -206,7 +206,8 @@ def _owners(workers: int, partitions: int) -> IntArray:
 
 
 def _one_each(workers: int, partitions: int) -> FloatArray:
-    return (np.arange(workers)[:, None] == _owners(workers, partitions)[None, :]).astype(np.float64)
+    held: FloatArray = (np.arange(workers)[:, None] == _owners(workers, partitions)[None, :]).astype(np.float64)
+    return held
 
 
 def _inverse_arrival(p: FloatArray) -> FloatArray:

@@ -96,6 +96,14 @@ def safe_factors(magnitude: Tensor, spread: Tensor) -> Tensor:
     return factors
 
 
+def store_indices(values: Tensor, indices: Tensor) -> None:
+    """Write whole non-negative floats as integers, rounding down what is not whole."""
+    if indices.dtype == torch.uint8:
+        # Vectorised, unlike the direct cast from float to uint8, which takes several times as long.
+        values = values.to(torch.int16)
+    indices.copy_(values)
+
+
 def normalised(vector: Tensor) -> Tensor:
     """The vector in float64 with largest magnitude 1, so that squares neither overflow nor vanish."""
     values = vector.detach().double().flatten()

@@ -36,12 +36,13 @@ class GradientCode:
     @property
     def used(self) -> BoolArray:
         """Workers that hold a partition."""
-        return np.any(self.assignment != 0, axis=1)
+        used: BoolArray = np.any(self.assignment != 0, axis=1)
+        return used
 
     @property
     def load(self) -> float:
         """How many workers compute a partition, on average."""
-        return float(np.count_nonzero(self.assignment)) / self.assignment.shape[1]
+        return int(np.count_nonzero(self.assignment)) / int(self.assignment.shape[1])
 
     def partitions_of(self, arrived: BoolArray) -> npt.NDArray[np.int64]:
         """Partitions that at least one of the arrived workers holds; no other gradient is needed."""
@@ -121,7 +122,7 @@ def osgc(
     Song and Choi 2025 (arXiv 2510.22539).
 
     Example:
-        >>> osgc([0.5, 0.8], partitions=5).decoder.weights(np.array([True, True])).tolist()
+        >>> osgc([0.5, 0.8], partitions=5).decoder.weights(np.array([True, True])).round(6).tolist()
         [8.0, 5.0]
     """
     straggling = as_probabilities(p)

@@ -48,6 +48,7 @@ class FixedDecoder:
     fixed: FloatArray
 
     def weights(self, arrived: BoolArray) -> FloatArray:
+        """The fixed weights of those that arrived."""
         return np.where(arrived, self.fixed, 0.0)
 
     def minimum_mse(self, utility: float) -> FixedDecoder:
@@ -89,6 +90,7 @@ class SurvivorMean:
     assignment: FloatArray
 
     def weights(self, arrived: BoolArray) -> FloatArray:
+        """K over the number of copies that arrived, for each of them."""
         held = (self.assignment != 0).sum(axis=1)
         copies = (arrived * held).sum(axis=-1, keepdims=True)
         result: FloatArray = arrived * (self.assignment.shape[1] / np.maximum(copies, 1))
@@ -110,6 +112,7 @@ class GroupDecoder:
     average: bool = True
 
     def weights(self, arrived: BoolArray) -> FloatArray:
+        """The scale of a group, shared by its survivors or given to the first."""
         member = self.groups[None, :] == np.arange(len(self.scale))[:, None]
         present = np.asarray(arrived)[..., None, :] & member
         if self.average:
@@ -134,6 +137,7 @@ class LeastSquaresDecoder:
     _known: dict[bytes, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     def weights(self, arrived: BoolArray) -> FloatArray:
+        """Least-squares weights of every set."""
         sets = np.atleast_2d(arrived)
         result = np.stack([self._one(row) for row in sets])
         return result.reshape(np.shape(arrived))

@@ -36,7 +36,9 @@ def interval_fill(loads: npt.ArrayLike, partitions: int) -> FloatArray:
     nearest = np.round(edges)
     edges = np.where(np.abs(edges - nearest) <= 1e-12 * partitions, nearest, edges)
     start = np.arange(partitions, dtype=np.float64)
-    return np.maximum(0.0, np.minimum(edges[1:, None], start + 1.0) - np.maximum(edges[:-1, None], start))
+    overlap = np.minimum(edges[1:, None], start + 1.0) - np.maximum(edges[:-1, None], start)
+    filled: FloatArray = np.maximum(0.0, overlap)
+    return filled
 
 
 def alias_fill(loads: npt.ArrayLike, partitions: int) -> FloatArray:
@@ -58,7 +60,7 @@ def alias_fill(loads: npt.ArrayLike, partitions: int) -> FloatArray:
     left[left <= 1e-12] = 0.0
     if (left > 0).sum() > partitions:
         raise ValueError(
-            f"The alias fill gives every partition at most two workers and so needs at least as many partitions as used "
+            "The alias fill gives every partition at most two workers and so needs at least as many partitions as used "
             f"workers; got {partitions} for {int((left > 0).sum())}. Use more partitions, fewer bits, or the interval "
             "fill."
         )
@@ -106,7 +108,8 @@ def spread_fill(loads: npt.ArrayLike, partitions: int, rotations: int = 4) -> Fl
     base = interval_fill(loads, partitions)
     count = as_count(rotations, "rotations")
     shifts = [t * partitions // count for t in range(count)]
-    return np.mean([np.roll(base, shift, axis=1) for shift in shifts], axis=0, dtype=np.float64)
+    average: FloatArray = np.mean([np.roll(base, shift, axis=1) for shift in shifts], axis=0, dtype=np.float64)
+    return average
 
 
 def _check_loads(loads: npt.ArrayLike, partitions: int) -> FloatArray:
@@ -114,7 +117,7 @@ def _check_loads(loads: npt.ArrayLike, partitions: int) -> FloatArray:
     total = as_count(partitions, "partitions")
     if sizes.ndim != 1 or not sizes.size or not np.all(sizes >= 0) or not np.isclose(sizes.sum(), total, rtol=1e-9):
         raise ValueError(
-            f"loads must be a vector of row sums, not negative, that add up to the {partitions} partitions; got sum "
-            f"{sizes.sum()} and smallest {sizes.min() if sizes.size else 'nothing'}. `loads(...)` returns such a vector."
+            f"loads must be a vector of row sums, not negative, that add up to the {partitions} partitions, as "
+            f"`loads(...)` returns; got shape {sizes.shape} with sum {sizes.sum()}."
         )
     return sizes

@@ -39,17 +39,19 @@ def pack(indices: Tensor, bits: int) -> Tensor:
     if indices.dim() != 1 or indices.is_floating_point() or indices.is_complex():
         raise ValueError(f"indices must be an integer vector; got {indices.dtype} of shape {tuple(indices.shape)}.")
     count = indices.numel()
-    if count and (int(indices.min()) < 0 or int(indices.max()) >> bits):
-        raise ValueError(f"indices must lie in [0, {2**bits}) to fit {bits} bits; got up to {int(indices.max())}.")
-    if bits > 8:
-        indices = indices.to(torch.int32)
+    if count:
+        low, high = (int(end) for end in indices.aminmax())
+        if low < 0 or high >> bits:
+            raise ValueError(f"indices must lie in [0, {2**bits}) to fit {bits} bits; got {low} to {high}.")
     whole = count - count % 8
     out = torch.empty(packed_size(count, bits), dtype=torch.uint8, device=indices.device)
     position = 0
     for shift, width in _planes(bits):
-        plane = indices[:whole] if shift == 0 and width == bits else (indices[:whole] >> shift) & ((1 << width) - 1)
+        plane = (indices[:whole] >> shift if shift else indices[:whole]).to(torch.uint8)
+        if width < min(8, bits - shift):
+            plane = plane & ((1 << width) - 1)
         size = whole * width // 8
-        out[position : position + size] = _pack_plane(plane.to(torch.uint8), width)
+        out[position : position + size] = _pack_plane(plane, width)
         position += size
     if whole < count:
         rest = indices[whole:].to("cpu", torch.int64)

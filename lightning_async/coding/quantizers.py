@@ -21,6 +21,7 @@ from lightning_async.coding.buckets import (
     chunks,
     normalised,
     safe_factors,
+    store_indices,
 )
 from lightning_async.coding.message import Message
 from lightning_async.coding.packing import pack, unpack
@@ -112,7 +113,7 @@ class _MinMaxQuantizer(Quantizer):
                 values = values * factor[first:last, None]
             torch.sub(values, base[first:last, None], out=place).mul_(inverse[first:last, None]).add_(dither)
             # The cast truncates, which is floor here; the clamp only catches a last place rounded up to 2^z.
-            indices[start:stop].view(shape).copy_(place.clamp_(max=2**bits - 1))
+            store_indices(place.clamp_(max=2**bits - 1), indices[start:stop].view(shape))
         scales = high.view(-1, 1) if self.symmetric else torch.stack((low, high), dim=1)
         return Message(pack(indices, bits), scales, bits, vector.numel(), seed, vector.dtype)
 
@@ -171,7 +172,7 @@ class SubtractiveDither(_MinMaxQuantizer):
 
     def relative_variance(self, vector: Tensor, bits: int) -> float:
         """Exactly kappa / (3 (2^z - 1)^2)."""
-        return self.kappa(vector) / (3.0 * (2**bits - 1) ** 2)
+        return self.kappa(vector) / (3.0 * float(2**bits - 1) ** 2)
 
 
 class StochasticRounding(_MinMaxQuantizer):
@@ -228,4 +229,3 @@ class NoQuantizer(Quantizer):
     def relative_variance(self, vector: Tensor, bits: int) -> float:
         """0."""
         return 0.0
-

@@ -12,7 +12,16 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from lightning_async.coding.buckets import CHUNK, bucket_lengths, bucket_ranges, bucket_sums, chunks, normalised, safe_factors
+from lightning_async.coding.buckets import (
+    CHUNK,
+    bucket_lengths,
+    bucket_ranges,
+    bucket_sums,
+    chunks,
+    normalised,
+    safe_factors,
+    store_indices,
+)
 from lightning_async.coding.message import Message
 from lightning_async.coding.packing import pack, unpack
 from lightning_async.coding.quantizers import Quantizer
@@ -56,7 +65,7 @@ class _SignMagnitude(Quantizer):
             if scaled:
                 values = values * factor[first:last, None]
             torch.mul(values, inverse[first:last, None], out=place).add_(uniform).floor_()
-            indices[start:stop].view(shape).copy_(place.clamp_(-levels, levels).add_(levels))
+            store_indices(place.clamp_(-levels, levels).add_(levels), indices[start:stop].view(shape))
         return Message(pack(indices, bits), scales.view(-1, 1), bits, vector.numel(), seed, vector.dtype)
 
     def decode(self, message: Message) -> Tensor:

@@ -34,7 +34,9 @@ def as_crest_factors(kappa: npt.ArrayLike, workers: int) -> FloatArray:
     if array.shape not in ((), (workers,)):
         raise ValueError(f"kappa must be one number or one per worker ({workers}); got shape {array.shape}.")
     if not np.all(np.isfinite(array) & (array >= 0.0)):
-        raise ValueError(f"kappa must be finite and not negative; got {kappa}. Measure it with Quantizer.kappa(vector).")
+        raise ValueError(
+            f"kappa must be finite and not negative; got {array.tolist()}. Measure it with Quantizer.kappa(vector)."
+        )
     return np.broadcast_to(array, (workers,)).copy()
 
 
@@ -44,7 +46,7 @@ def as_bits(z: npt.ArrayLike, workers: int) -> IntArray:
     if array.shape != (workers,):
         raise ValueError(f"z needs one number of bits per worker ({workers}); got shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer) or array.min() < 0 or array.max() > MAX_BITS:
-        raise ValueError(f"z must hold whole numbers of bits from 0 (not used) to {MAX_BITS}; got {z}.")
+        raise ValueError(f"z must hold whole numbers of bits from 0 (not used) to {MAX_BITS}; got {array.tolist()}.")
     return array.astype(np.int64)
 
 

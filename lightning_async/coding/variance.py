@@ -12,7 +12,14 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.coding.validation import MAX_BITS, FloatArray, as_bits, as_count, as_crest_factors, as_probabilities
+from lightning_async.coding.validation import (
+    MAX_BITS,
+    FloatArray,
+    as_bits,
+    as_count,
+    as_crest_factors,
+    as_probabilities,
+)
 
 QuantizerName: TypeAlias = Literal["dither", "rounding", "qsgd", "norm", "none"]
 
@@ -69,9 +76,7 @@ def utility_slopes(p: FloatArray, kappa: FloatArray, quantizer: QuantizerName, z
     return slopes
 
 
-def utility(
-    z: npt.ArrayLike, p: npt.ArrayLike, *, kappa: npt.ArrayLike, quantizer: QuantizerName = "dither"
-) -> float:
+def utility(z: npt.ArrayLike, p: npt.ArrayLike, *, kappa: npt.ArrayLike, quantizer: QuantizerName = "dither") -> float:
     """Total utility U = sum_i u_i of a bit allocation; the error bound of the best code is C^2 K^2 / U.
 
     Args:
