@@ -158,8 +158,12 @@ class LMO(Optimizer):
                 )
         if not gradients:
             return []
-        largest = torch._foreach_norm(gradients, float("inf"))
-        finite = torch.stack([norm.to(largest[0].device, torch.float32) for norm in largest]).isfinite().tolist()
+        # The Euclidean norm is the cheapest screen; where it overflows, the entries decide.
+        norms = torch._foreach_norm(gradients)
+        screened = torch.stack([norm.to(norms[0].device, torch.float32) for norm in norms]).isfinite().tolist()
+        if all(screened):
+            return candidates
+        finite = [ok or bool(g.isfinite().all()) for ok, g in zip(screened, gradients, strict=True)]
         if all(finite):
             return candidates
         if not self._warned:
@@ -185,7 +189,7 @@ class LMO(Optimizer):
         if ascent is None:
             wanted = group["ns_dtype"]
             ns_dtype = getattr(torch, wanted) if wanted else native_dtype(batch[0].device, batch[0].dtype)
-            steps = orthogonalize(torch.stack(matrices), COEFFICIENTS[group["coefficients"]], ns_dtype).unbind(0)
+            steps = orthogonalize(matrices, COEFFICIENTS[group["coefficients"]], ns_dtype).unbind(0)
         else:
             steps = tuple(ascent(m) for m in matrices)
 

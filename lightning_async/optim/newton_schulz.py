@@ -72,7 +72,9 @@ def _cpu_multiplies_bfloat16() -> bool:
     return any(getattr(torch.cpu, name, bool)() for name in predicates)
 
 
-def orthogonalize(matrices: Tensor, coefficients: Sequence[Triple], dtype: torch.dtype) -> Tensor:
+def orthogonalize(
+    matrices: list[Tensor] | tuple[Tensor, ...], coefficients: Sequence[Triple], dtype: torch.dtype
+) -> Tensor:
     """Replace the singular values of every matrix by values close to one.
 
     One iteration is X <- a X + (b X X^T + c (X X^T)^2) X, from X = M / ||M||_F (arXiv 2605.18174 and K. Jordan's
@@ -82,22 +84,24 @@ def orthogonalize(matrices: Tensor, coefficients: Sequence[Triple], dtype: torch
     iterations keeps the rounding of G, which later iterations would amplify, harmless in bfloat16 too.
 
     Args:
-        matrices: shape (batch, rows, columns). A matrix of zeros gives zeros.
+        matrices: matrices of one shape (rows, columns). Zeros give zeros.
         coefficients: (a, b, c) of each iteration, for example ``COEFFICIENTS["released"]``.
-        dtype: data type of the products; norms are taken in the type of ``matrices`` or float32, the wider one.
+        dtype: data type of the products; norms are taken in the type of ``matrices``.
 
     Returns:
-        Tensor of the same shape, in ``dtype``.
+        Tensor (number of matrices, rows, columns), in ``dtype``.
 
     Example:
-        >>> m = torch.diag(torch.tensor([3.0, 4.0])).unsqueeze(0)
-        >>> orthogonalize(m, COEFFICIENTS["released"], torch.float32).diagonal(dim1=1, dim2=2).round(decimals=1)
+        >>> m = torch.diag(torch.tensor([3.0, 4.0]))
+        >>> orthogonalize([m], COEFFICIENTS["released"], torch.float32).diagonal(dim1=1, dim2=2).round(decimals=1)
         tensor([[0.9000, 1.0000]])
     """
-    wide = torch.promote_types(matrices.dtype, torch.float32)
-    norms: Tensor = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True, dtype=wide)
-    x = (matrices / norms.clamp_min(_SMALLEST_NORM)).to(dtype)
-    rows, columns = x.shape[1:]
+    rows, columns = matrices[0].shape
+    # Matrix by matrix, in cache, is faster than on the stack.
+    x = torch.empty((len(matrices), rows, columns), dtype=dtype, device=matrices[0].device)
+    torch._foreach_copy_(x.unbind(0), matrices)
+    norms = torch.stack(torch._foreach_norm(matrices))
+    x.mul_(norms.clamp_min(_SMALLEST_NORM).reciprocal().to(dtype).view(-1, 1, 1))
     tall = rows > columns
     fuse = max(rows, columns) >= _FUSED_ASPECT_RATIO * min(rows, columns)
     steps = list(coefficients)

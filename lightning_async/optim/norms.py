@@ -137,7 +137,7 @@ def lmo(
     ascent = NORMS[norm].ascent
     if ascent is None:
         dtype = dtype or native_dtype(momentum.device, momentum.dtype)
-        u = orthogonalize(matrix.unsqueeze(0), COEFFICIENTS[coefficients], dtype)[0]
+        u = orthogonalize([matrix], COEFFICIENTS[coefficients], dtype)[0]
     else:
         u = ascent(matrix)
     return -u.to(momentum.dtype).reshape(momentum.shape)
