@@ -38,7 +38,7 @@ def write(folder: Path, changes: dict[str, Any] | None = None, without: str = ""
     content.update(changes or {})
     content.pop(without, None)
     path = folder / "compare" / "mine.yaml"
-    path.write_text(yaml.safe_dump(content))
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
     return path
 
 
@@ -51,6 +51,7 @@ def write(folder: Path, changes: dict[str, Any] | None = None, without: str = ""
         ({"methods": {"asgd": {"labell": "x"}}}, r"methods.asgd: unknown key 'labell'; did you mean 'label'"),
         ({"methods": {"mine": {"config": "nowhere.yaml"}}}, r"methods.mine.config: there is no file"),
         ({"methods": {"asgd": {"grid": {LR: []}}}}, "the list is empty"),
+        ({"methods": {"asgd": {"grid": {LR: "2^1..2^-1"}}}}, "the list is empty"),
         ({"methods": {"asgd": {"grid": {LR: ["fast"]}}}}, "expected a number .*got 'fast'"),
         ({"methods": {"asgd": {"grid": {LR: [0.5, "2^-1"]}}}}, "appears twice"),
         ({"methods": {"asgd": {"overrides": {"a..b": 1}}}}, "'a..b' is not a configuration key"),
@@ -184,6 +185,12 @@ def test_merging_another_class_drops_the_arguments_of_the_first() -> None:
 @pytest.mark.parametrize(("text", "value"), [("2^-5", 2**-5), ("2**3", 8.0), ("1e-3", 1e-3), (4, 4.0)])
 def test_numbers_may_be_written_as_powers(text: Any, value: float) -> None:
     assert number(text, "here") == value
+
+
+def test_grids_may_be_written_as_ranges_of_powers(tmp_path: Path) -> None:
+    methods = {"asgd": {"grid": {LR: "2^-3..2^-1"}}}
+    entry = load_comparison(write(tmp_path, {"methods": methods})).panels[0].methods[0]
+    assert entry.grid == {LR: [0.125, 0.25, 0.5]}
 
 
 def test_nested_and_dotted_overrides_are_the_same() -> None:

@@ -67,6 +67,19 @@ def number(value: Value, where: str) -> float:
     return parsed
 
 
+def numbers(value: Value, where: str) -> list[float]:
+    """Returns a list of numbers, which may also be written as a range of powers, first to last.
+
+    Example:
+        >>> numbers("2^-2..2^1", "grid")
+        [0.25, 0.5, 1.0, 2.0]
+    """
+    ends = [_POWER.match(end) for end in value.split("..")] if isinstance(value, str) else []
+    if len(ends) == 2 and ends[0] and ends[1] and ends[0][1] == ends[1][1]:
+        return [float(ends[0][1]) ** power for power in range(int(ends[0][2]), int(ends[1][2]) + 1)]
+    return [number(v, where) for v in (value if isinstance(value, list) else [value])]
+
+
 def _numeric(value: Value) -> Value:
     if isinstance(value, str):
         power = _POWER.match(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 import traceback
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -151,5 +152,9 @@ def check(run: Run) -> None:
     Raises:
         Exception: Whatever the configuration or one of its classes objects to.
     """
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    TrainingCLI.from_config(run.config)
+    with warnings.catch_warnings():
+        # Each of them comes again in the log of the run.
+        warnings.simplefilter("ignore")
+        for name in ("lightning.pytorch", "lightning.fabric"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        TrainingCLI.from_config(run.config)

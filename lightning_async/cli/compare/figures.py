@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,8 @@ def write_figure(comparison: Comparison, results: Mapping[str, RunResult], outpu
                 _draw(right, line, results, comparison, comparison.loss, style)
             _finish_metric(left, lines, comparison, order)
             _finish_loss(right, comparison)
-            left.set_title(panel.title or panel.name, loc="left", fontsize=10)
-        handles = [_style(order.index(name)).legend(labels[name]) for name in order if name in labels]
+            left.set_title(_mathematics(panel.title or panel.name), loc="left", fontsize=10)
+        handles = [_style(order.index(name)).legend(_mathematics(labels[name])) for name in order if name in labels]
         handles.append(_marker("v", "mean time to target"))
         if diverged:
             handles.append(_marker("x", "run diverged"))
@@ -73,6 +74,10 @@ class _Style:
 
 def _style(index: int) -> _Style:
     return _Style(_COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)])
+
+
+def _mathematics(text: str) -> str:
+    return re.sub(r"(\d+)\^(-?\d+)", r"$\1^{\2}$", text.replace("$", r"\$"))
 
 
 def _marker(marker: str, label: str) -> Line2D:
@@ -124,11 +129,10 @@ def _finish_metric(axes: Axes, lines: Sequence[Line], comparison: Comparison, or
     axes.axhline(target.value, color="0.3", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
     axes.annotate(
         f"target {target.value:g}",
-        (1.0, target.value),
+        (0.0, target.value),
         xycoords=("axes fraction", "data"),
-        xytext=(-2, 3),
+        xytext=(3, 3),
         textcoords="offset points",
-        ha="right",
         fontsize=8,
         color="0.3",
     )
@@ -136,26 +140,31 @@ def _finish_metric(axes: Axes, lines: Sequence[Line], comparison: Comparison, or
         if line.time.bound == "=" and line.time.count:
             colour = _style(order.index(line.entry.name)).color
             axes.plot(line.time.mean, target.value, "v", color=colour, markersize=6, markeredgecolor="white", zorder=5)
-    values = [v for curve in axes.lines for v in np.asarray(curve.get_ydata(), dtype=float) if math.isfinite(v)]
     # The early part of every curve is steep and the same for all: the region around the target is what matters.
-    low, high = np.quantile(values, [0.04, 1.0] if target.mode == "max" else [0.0, 0.96])
-    room = 0.05 * (high - low)
-    axes.set_ylim(min(low, target.value) - room, max(high, target.value) + room)
-    mean = f" (mean of {target.window} evaluations)" if target.window > 1 else ""
-    _label(axes, comparison, target.metric + mean)
+    low, high = _range(axes, (0.12, 1.0) if target.mode == "max" else (0.0, 0.88))
+    _set_range(axes, min(low, target.value), max(high, target.value))
+    _label(axes, comparison, target.metric)
 
 
 def _finish_loss(axes: Axes, comparison: Comparison) -> None:
-    values = [v for curve in axes.lines for v in np.asarray(curve.get_ydata(), dtype=float) if math.isfinite(v)]
-    if values:
-        low, high = np.quantile(values, [0.0, 0.96])
-        room = 0.05 * (high - low)
-        axes.set_ylim(low - room, high + room)
+    _set_range(axes, *_range(axes, (0.0, 0.9)))
     _label(axes, comparison, comparison.loss)
+
+
+def _range(axes: Axes, quantiles: tuple[float, float]) -> tuple[float, float]:
+    values = [v for curve in axes.lines for v in np.asarray(curve.get_ydata(), dtype=float) if math.isfinite(v)]
+    low, high = np.quantile(values, quantiles) if values else (0.0, 1.0)
+    return float(low), float(high)
+
+
+def _set_range(axes: Axes, low: float, high: float) -> None:
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+    axes.set_ylim(low - room, high + room)
 
 
 def _label(axes: Axes, comparison: Comparison, name: str) -> None:
     axes.set_xlim(0, comparison.budget)
     axes.set_xlabel("logical time")
-    axes.set_ylabel(name)
+    window = comparison.target.window
+    axes.set_ylabel(f"{name} (mean of {window} evaluations)" if window > 1 else name)
     axes.grid(alpha=0.25, linewidth=0.5)

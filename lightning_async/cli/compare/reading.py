@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from lightning_async.cli.compare.configuration import (
     merge,
     nearest,
     number,
+    numbers,
     read_yaml,
 )
 from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel, Target, Wandb
@@ -89,7 +91,9 @@ def load_comparison(path: Path) -> Comparison:
         ComparisonError: With the place in the file, what was found there, and what is allowed.
     """
     keys = _keys(_FileKeys, read_yaml(path, "comparison"), str(path))
-    recipe_paths = tuple(path.parent / _text(p, "recipe") for p in _list_of(keys.recipe, "recipe"))
+    recipe_paths = tuple(
+        Path(os.path.normpath(path.parent / _text(p, "recipe"))) for p in _list_of(keys.recipe, "recipe")
+    )
     methods = _methods(keys, path.parent)
     comparison = Comparison(
         name=path.stem,
@@ -105,7 +109,7 @@ def load_comparison(path: Path) -> Comparison:
         tuning_seeds=_seeds(keys.tuning_seeds, "tuning_seeds"),
         loss=_text(keys.loss, "loss"),
         stop_at_target=_flag(keys.stop_at_target, "stop_at_target"),
-        panels=_panels(keys.panels, methods),
+        panels=_panels(keys.panels, methods, path.stem if keys.title is None else _text(keys.title, "title")),
         wandb=None if keys.wandb is None else _wandb(keys.wandb),
     )
     if comparison.evaluate_every * comparison.target.window > comparison.budget:
@@ -213,7 +217,7 @@ def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
 
 
 def _methods(keys: _FileKeys, folder: Path) -> dict[str, MethodEntry]:
-    overlays = folder / _text(keys.methods_folder, "methods_folder")
+    overlays = Path(os.path.normpath(folder / _text(keys.methods_folder, "methods_folder")))
     known = {p.stem for p in overlays.glob("*.yaml")}
     entries = {}
     for name, content in _mapping(keys.methods, "methods").items():
@@ -255,15 +259,17 @@ def _strategy_overlay(config: Config, where: str) -> Config:
 def _grid(value: Value, where: str) -> dict[str, list[float]]:
     grid: dict[str, list[float]] = {}
     for key, values in _mapping(value, where).items():
-        grid[key] = [number(v, f"{where}.{key}") for v in _list_of(values, f"{where}.{key}")]
+        grid[key] = numbers(values, f"{where}.{key}")
+        if not grid[key]:
+            raise ComparisonError(f"{where}.{key}: the list is empty")
         if len(set(grid[key])) != len(grid[key]):
             raise ComparisonError(f"{where}.{key}: a value appears twice in {values!r}")
     return grid
 
 
-def _panels(value: Value, methods: Mapping[str, MethodEntry]) -> tuple[Panel, ...]:
+def _panels(value: Value, methods: Mapping[str, MethodEntry], title: str) -> tuple[Panel, ...]:
     if value is None:
-        return (Panel("all", "", tuple(methods.values())),)
+        return (Panel("all", title, tuple(methods.values())),)
     panels = []
     for name, content in _mapping(value, "panels").items():
         where = f"panels.{name}"

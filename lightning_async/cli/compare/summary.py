@@ -106,5 +106,5 @@ def _at_edge(entry: MethodEntry, point: Point | None) -> tuple[str, ...]:
     return tuple(
         key.rsplit(".", 1)[-1]
         for key, value in point or ()
-        if len(entry.grid[key]) > 1 and value in (min(entry.grid[key]), max(entry.grid[key]))
+        if len(entry.grid[key]) > 2 and value in (min(entry.grid[key]), max(entry.grid[key]))
     )

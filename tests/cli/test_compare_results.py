@@ -1,0 +1,69 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from lightning_async.cli.compare.configuration import ComparisonError
+from lightning_async.cli.compare.results import ResultFolder, RunResult, write_atomically
+
+
+def result() -> RunResult:
+    return RunResult("finished", [1.0, 2.0], [3, 6], [0.1, math.nan], {"val/loss": [0.5, math.inf]}, data="d")
+
+
+def test_a_result_survives_the_file_with_infinities_as_nan(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.write("k", result())
+    read = folder.read("k")
+    assert read is not None
+    assert (read.times, read.steps, read.data) == ([1.0, 2.0], [3, 6], "d")
+    assert math.isnan(read.metrics["val/loss"][1])
+    json.loads((tmp_path / "runs/k/result.json").read_text(), parse_constant=lambda _: pytest.fail("not plain JSON"))
+
+
+@pytest.mark.parametrize("keep", [0, 1, 40, -1])
+def test_a_file_that_was_cut_off_is_not_a_result(tmp_path: Path, keep: int) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.write("k", result())
+    path = tmp_path / "runs/k/result.json"
+    path.write_text(path.read_text()[:keep])
+    assert folder.read("k") is None
+
+
+def test_a_crash_while_writing_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+
+
+def test_a_folder_may_be_claimed_twice_by_the_same_comparison(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path / "out")
+    folder.claim("mine", {"budget": 1})
+    folder.claim("mine", {"budget": 1})
+
+
+@pytest.mark.parametrize("extend", [False, True])
+def test_a_folder_of_another_comparison_is_refused_with_the_difference(tmp_path: Path, extend: bool) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.claim("theirs", {"budget": 1, "seeds": [0]})
+    with pytest.raises(ComparisonError, match=r"belongs to another comparison: 'theirs'.*differ in budget.*--output"):
+        folder.claim("mine", {"budget": 2, "seeds": [0]}, extend=extend)
+
+
+def test_a_changed_comparison_of_the_same_name_needs_extend(tmp_path: Path) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.claim("mine", {"seeds": [0]})
+    with pytest.raises(ComparisonError, match="--extend"):
+        folder.claim("mine", {"seeds": [0, 1]})
+    folder.claim("mine", {"seeds": [0, 1]}, extend=True)
+    folder.claim("mine", {"seeds": [0, 1]})
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(ComparisonError, match="not a comparison's"):
+        ResultFolder(tmp_path).claim("mine", {})

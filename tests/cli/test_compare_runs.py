@@ -1,0 +1,209 @@
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightning_async.cli.main import main
+
+Write = Callable[..., Path]
+
+
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """Everything a run measured; wall time is not a measurement of the method."""
+    read = {path.parent.name: json.loads(path.read_text()) for path in folder.glob("runs/*/result.json")}
+    for content in read.values():
+        del content["wall_seconds"]
+    return read
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "results.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+GRID = {
+    "asgd": {"label": "ASGD_vanilla", "grid": {"optimizer.init_args.lr": ["2^-6", "2^-4"]}},
+    "minibatch_sgd": {"label": "Mini-batch", "overrides": {"optimizer.init_args.lr": "2^-12"}},
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, write_comparison: Write) -> tuple[Path, Path]:
+    """A comparison with a grid that ran through, and its folder."""
+    folder = tmp_path_factory.mktemp("finished")
+    comparison = write_comparison(folder, methods=GRID)
+    sys.path.insert(0, str(Path(__file__).parent))
+    try:
+        assert main(["compare", str(comparison), "--output", str(folder / "out"), "--jobs", "2"]) == 0
+    finally:
+        sys.path.pop(0)
+    return comparison, folder / "out"
+
+
+def test_every_grid_point_and_every_reported_seed_is_run(finished: tuple[Path, Path]) -> None:
+    kinds = [(row["method"], row["kind"], row["step_size"], row["seed"]) for row in rows(finished[1])]
+    assert kinds == [
+        ("asgd", "tuning", "0.015625", "5"),
+        ("asgd", "tuning", "0.0625", "5"),
+        ("asgd", "reported", "0.0625", "0"),
+        ("asgd", "reported", "0.0625", "1"),
+        ("minibatch_sgd", "reported", "0.000244140625", "0"),
+        ("minibatch_sgd", "reported", "0.000244140625", "1"),
+    ]
+
+
+def test_evaluations_are_on_the_grid_of_logical_time_up_to_the_budget(finished: tuple[Path, Path]) -> None:
+    for content in results(finished[1]).values():
+        times = content["times"]
+        assert times == sorted(set(times))
+        assert times[-1] <= 20
+        if content["end_time"] > 19:
+            assert len(times) == pytest.approx(20, abs=1)
+
+
+def test_a_censored_method_is_shown_as_a_bound_with_its_count(finished: tuple[Path, Path]) -> None:
+    for file in ("table.md", "report.md"):
+        assert "> 20.0 (0 of 2 reached)" in (finished[1] / file).read_text()
+    assert r"$>$ 20.0 (0 of 2 reached)" in (finished[1] / "table.tex").read_text()
+    assert [row["time_to_target"] for row in rows(finished[1]) if row["method"] == "minibatch_sgd"] == ["", ""]
+
+
+def test_the_markdown_table_is_rectangular(finished: tuple[Path, Path]) -> None:
+    lines = [line for line in (finished[1] / "table.md").read_text().splitlines() if line.startswith("|")]
+    assert len(lines) == 4
+    assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
+
+
+def test_the_latex_table_can_be_pasted(finished: tuple[Path, Path]) -> None:
+    text = (finished[1] / "table.tex").read_text()
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+    assert r"ASGD\_vanilla" in text
+    assert "$2^{-4}$" in text
+    body = text.split(r"\toprule")[1].split(r"\bottomrule")[0]
+    assert {line.count(" & ") for line in body.splitlines() if line.endswith(r"\\")} == {4}
+    assert "±" not in text
+
+
+def test_the_report_names_data_versions_and_how_to_rerun(finished: tuple[Path, Path]) -> None:
+    text = (finished[1] / "report.md").read_text()
+    assert "tiny random regression" in text
+    assert f"lightning-async compare {finished[0]} --output {finished[1]}" in text
+    assert "torch 2" in text
+
+
+@pytest.mark.parametrize(("name", "magic"), [("curves.png", b"\x89PNG"), ("curves.pdf", b"%PDF")])
+def test_curves_are_drawn(finished: tuple[Path, Path], name: str, magic: bytes) -> None:
+    assert (finished[1] / name).read_bytes().startswith(magic)
+
+
+def test_finished_runs_are_not_repeated(finished: tuple[Path, Path]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished[1].glob("runs/*/result.json")}
+    assert main(["compare", str(finished[0]), "--output", str(finished[1])]) == 0
+    assert {path: path.stat().st_mtime_ns for path in finished[1].glob("runs/*/result.json")} == before
+
+
+def test_a_half_written_result_is_run_again(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(finished[1], tmp_path / "out")
+    half = next((tmp_path / "out" / "runs").iterdir()) / "result.json"
+    half.write_text(half.read_text()[:100])
+    assert main(["compare", str(finished[0]), "--output", str(tmp_path / "out")]) == 0
+    assert results(tmp_path / "out") == results(finished[1])
+
+
+def test_another_comparison_in_the_same_folder_is_refused_before_anything_runs(
+    finished: tuple[Path, Path], tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_comparison(tmp_path, name="other", budget=10)
+    before = results(finished[1])
+    assert main(["compare", str(other), "--output", str(finished[1])]) == 2
+    assert "belongs to another comparison: 'mine'" in capsys.readouterr().err
+    assert results(finished[1]) == before
+
+
+def test_a_run_killed_at_any_moment_continues_to_the_same_results(tmp_path: Path, write_comparison: Write) -> None:
+    methods = {"asgd": {"overrides": {"model.init_args.sleep": 0.02}}}
+    comparison = write_comparison(tmp_path, seeds=[0], methods=methods)
+    command = [sys.executable, "-m", "lightning_async.cli.main", "compare", str(comparison)]
+    command += ["--checkpoint-every", "0.1", "--output"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+
+    uninterrupted = subprocess.Popen([*command, str(tmp_path / "whole")], env=environment, stdout=subprocess.DEVNULL)
+    killed = subprocess.Popen([*command, str(tmp_path / "out")], env=environment, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "out").glob("runs/*/resume.ckpt")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    assert not results(tmp_path / "out")
+
+    assert subprocess.run([*command, str(tmp_path / "out")], env=environment, stdout=subprocess.DEVNULL).returncode == 0
+    assert uninterrupted.wait() == 0
+    logs = [path.read_text() for path in (tmp_path / "out").glob("runs/*/log.txt")]
+    assert any("Restored all states from the checkpoint" in log for log in logs)
+    assert results(tmp_path / "out") == results(tmp_path / "whole")
+
+
+def test_failed_and_diverged_runs_are_shown_and_failed_ones_tried_again(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = {
+        "asgd": {"overrides": {"model.init_args.fail_at": 3}},
+        "minibatch_sgd": {"overrides": {"model.init_args.factor": 1e30}},
+    }
+    comparison = write_comparison(tmp_path, seeds=[0], methods=methods)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 1
+    assert {row["method"]: row["status"] for row in rows(tmp_path / "out")} == {
+        "asgd": "failed",
+        "minibatch_sgd": "diverged",
+    }
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "0 of 1 reached, 1 diverged" in report
+    assert "no luck today" in report
+    first = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("runs/*/result.json")}
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 1
+    again = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("runs/*/result.json")}
+    assert sum(again[path] != first[path] for path in first) == 1
+
+
+def test_a_configuration_that_cannot_be_built_stops_the_comparison_before_it_starts(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = {"asgd": None, "clipped_asgd": {"overrides": {"method.clip": -1.0}}}
+    comparison = write_comparison(tmp_path, methods=methods)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 2
+    message = capsys.readouterr().err
+    assert "all/clipped_asgd" in message
+    assert "clip" in message
+    assert not list((tmp_path / "out").glob("runs/*"))
+
+
+def test_only_restricts_what_is_run_and_shows_the_rest_as_missing(tmp_path: Path, write_comparison: Write) -> None:
+    comparison = write_comparison(tmp_path, seeds=[0])
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out"), "--only", "asgd"]) == 0
+    assert len(results(tmp_path / "out")) == 1
+    assert "not run" in (tmp_path / "out" / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--only", "asdg"], "did you mean 'asgd'"), (["--jobs", "0"], "at least 1")],
+)
+def test_mistakes_on_the_command_line_are_named(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    command = ["compare", str(write_comparison(tmp_path)), "--output", str(tmp_path / "out"), *arguments]
+    try:
+        status: object = main(command)
+    except SystemExit as error:
+        status = error.code
+    assert status == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+
+from lightning_async.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # WandbLogger(offline=True) leaves this behind in the environment.
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setattr("sys.argv", ["lightning-async"])
+
+
+def arguments(configs: Path, command: str) -> list[str]:
+    return [
+        *(command, "--config", str(configs / "recipe.yaml"), "--config", str(configs / "methods/clipped_asgd.yaml")),
+        *("--trainer.enable_progress_bar", "false", "--trainer.enable_model_summary", "false"),
+    ]
+
+
+def test_a_recipe_with_a_method_overlay_is_fitted_and_its_configuration_saved(configs: Path, tmp_path: Path) -> None:
+    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.max_steps=5"]
+    assert main([*arguments(configs, "fit"), *csv, "--trainer.max_epochs=-1"]) == 0
+    saved = next(tmp_path.rglob("config.yaml")).read_text()
+    assert "lightning_async.methods.ClippedASGD" in saved
+
+
+@pytest.mark.parametrize("command", ["validate", "test"])
+def test_a_model_is_evaluated(configs: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments(configs, command)) == 0
+    assert "/loss" in capsys.readouterr().out
+
+
+def test_registered_strategy_names_work_on_the_command_line(configs: Path) -> None:
+    words = ["fit", "--config", str(configs / "recipe.yaml"), "--trainer.strategy=clipped_asgd"]
+    assert main([*words, "--trainer.max_steps=3", "--trainer.enable_progress_bar=false"]) == 0
+
+
+def test_wandb_offline_works_twice_in_the_same_folder(configs: Path, tmp_path: Path) -> None:
+    wandb = ["--trainer.logger=WandbLogger", "--trainer.logger.offline=true", "--trainer.max_steps=3"]
+    for _ in range(2):
+        assert main([*arguments(configs, "fit"), *wandb, "--trainer.callbacks+=LogicalTimeMonitor"]) == 0
+        import wandb as client
+
+        client.finish()
+    assert len(list(tmp_path.glob("wandb/offline-run-*"))) == 2
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["compare", "--help"], ["fit", "--help"]])
+def test_help_is_shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        status: object = main(words)
+    except SystemExit as error:
+        status = error.code
+    assert status == 0
+    assert "lightning-async" in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["compair"])
+    assert "compair" in capsys.readouterr().err
