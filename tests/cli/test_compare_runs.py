@@ -207,3 +207,15 @@ def test_mistakes_on_the_command_line_are_named(
         status = error.code
     assert status == 2
     assert message in capsys.readouterr().err
+
+
+def test_runs_are_sent_to_wandb_as_one_offline_group(tmp_path: Path, write_comparison: Write) -> None:
+    wandb = {"project": "tiny", "offline": True}
+    comparison = write_comparison(tmp_path, seeds=[0], budget=4, wandb=wandb)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 0
+    folders = list((tmp_path / "out").glob("runs/*/wandb/offline-run-*"))
+    assert len(folders) == 2
+    recorded = b"".join(path.read_bytes() for folder in folders for path in folder.glob("*.wandb"))
+    assert b"mine" in recorded
+    assert b"all/asgd/seed 0" in recorded
+    assert b"logical_time" in recorded
