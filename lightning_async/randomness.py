@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
+
+import torch
 
 
 def derived_seed(seed: int, purpose: str, *indices: int) -> int:
@@ -31,6 +35,25 @@ def job_seed(seed: int, worker: int, number: int) -> int:
         An integer in [0, 2^63).
     """
     return derived_seed(seed, "job", worker, number)
+
+
+@contextmanager
+def job_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch on the CPU and on `device` for one job; the surrounding random states are put back on the way out."""
+    generators = [torch.default_generator]
+    if device.type == "cuda":
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        generators.append(torch.cuda.default_generators[device.index or 0])
+    elif device.type == "mps":
+        generators.append(torch.mps._get_default_mps_generator())
+    states = [generator.get_state() for generator in generators]
+    for generator in generators:
+        generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
 
 
 def _signed(seed: int) -> int:

@@ -1,0 +1,120 @@
+"""Every private name of Lightning that is used here, in one place.
+
+Checked against lightning 2.6. If an upgrade breaks something, it breaks in this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.core.optimizer import (
+    _configure_optimizers,
+    _configure_schedulers_automatic_opt,
+    _validate_optimizers_attached,
+    _validate_scheduler_api,
+)
+from lightning.pytorch.loops.optimization.automatic import Closure, ClosureResult
+from lightning.pytorch.strategies import StrategyRegistry
+from lightning.pytorch.utilities.model_helpers import is_overridden
+from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
+from lightning.pytorch.utilities.types import LRSchedulerConfig, OptimizerLRScheduler
+from torch import Tensor
+from torch.optim import Optimizer
+
+__all__ = [
+    "Closure",
+    "StepValues",
+    "StrategyRegistry",
+    "configure_optimizers",
+    "current_batch",
+    "is_overridden",
+    "run_validation",
+    "set_step_loss",
+    "takes_dataloader_iter",
+    "validate_after_this_batch",
+]
+
+
+def configure_optimizers(
+    configuration: OptimizerLRScheduler, module: LightningModule
+) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
+    """What `LightningModule.configure_optimizers` might have returned, as optimizers and scheduler configurations."""
+    optimizers, schedulers, monitor = _configure_optimizers(configuration)  # type: ignore[arg-type]
+    configs = _configure_schedulers_automatic_opt(schedulers, monitor)
+    _validate_optimizers_attached(optimizers, configs)
+    _validate_scheduler_api(configs, module)
+    return optimizers, configs
+
+
+def takes_dataloader_iter(module: LightningModule) -> bool:
+    """Whether `training_step` fetches its batches itself."""
+    return bool(is_param_in_hook_signature(module.training_step, "dataloader_iter", explicit=True))
+
+
+@contextmanager
+def current_batch(trainer: Trainer, batch: Any) -> Iterator[None]:
+    """Let `self.log` take the batch size from one of several mini-batches of a step."""
+    results = trainer._results
+    if results is None:
+        yield
+        return
+    whole, size = results.batch, results.batch_size
+    results.batch, results.batch_size = batch, None
+    try:
+        yield
+    finally:
+        results.batch, results.batch_size = whole, size
+
+
+class StepValues:
+    """Means of the values that `self.log(..., on_step=True)` was given by the jobs of one step."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._counts: dict[str, int] = {}
+
+    def collect(self, trainer: Trainer) -> None:
+        """Take the values of the job that has just run."""
+        for key, metric in (trainer._results or {}).items():
+            value = metric._forward_cache
+            if metric.meta.on_step and isinstance(value, Tensor) and not metric.has_reset:
+                self._sums[key] = self._sums[key] + value if key in self._sums else value
+                self._counts[key] = self._counts.get(key, 0) + 1
+
+    def publish(self, trainer: Trainer) -> None:
+        """Let loggers and progress bar see the means."""
+        results: Any = trainer._results or {}
+        for key, total in self._sums.items():
+            metric = results[key]
+            metric._forward_cache = total / self._counts[key]
+            if metric.is_tensor and not metric.meta.on_epoch:
+                metric.value = metric._forward_cache
+
+
+def set_step_loss(closure: Closure, loss: Tensor) -> None:
+    """Set the loss that `on_train_batch_end` finds in its `outputs`."""
+    extra = closure._result.extra if closure._result is not None else {}
+    closure._result = ClosureResult(loss, extra=extra)
+
+
+def validate_after_this_batch(trainer: Trainer, validate: bool) -> None:
+    """Decide, in `on_train_batch_end`, whether a validation follows. Works with `check_val_every_n_epoch=None`."""
+    trainer.val_check_batch = trainer.fit_loop.epoch_loop.total_batch_idx + 1 if validate else NEVER
+
+
+NEVER = 2**62
+"""A validation interval that no run reaches."""
+
+
+def run_validation(trainer: Trainer) -> None:
+    """Validate now, between two batches of a fit, as Lightning's training loop does it."""
+    first = trainer._logger_connector._first_loop_iter
+    trainer.validating = True
+    with torch.no_grad():
+        trainer.fit_loop.epoch_loop.val_loop.run()
+    trainer.training = True
+    trainer._logger_connector._first_loop_iter = first

@@ -1,0 +1,77 @@
+"""A dataset of mini-batches: one item is one collated mini-batch, loaded under a seed of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from torch.utils.data import DataLoader, Dataset
+
+from lightning_async.data.seeding import seeded
+
+
+class Request(NamedTuple):
+    """Which mini-batch to load, and under which seed."""
+
+    seed: int
+    indices: Any
+
+
+class MiniBatches(Dataset[Any]):
+    """The user's dataset and collate function behind one index per mini-batch.
+
+    Args:
+        dataset: map-style dataset.
+        collate_fn: makes a mini-batch of a list of samples.
+        batched: whether a request selects a list of samples; otherwise one, which `collate_fn` converts.
+    """
+
+    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], *, batched: bool) -> None:
+        self.dataset = dataset
+        self.collate_fn = collate_fn
+        self.batched = batched
+
+    def __getitem__(self, request: Request) -> Any:
+        seed, indices = request
+        with seeded(seed):
+            if not self.batched:
+                return self.collate_fn(self.dataset[indices])
+            fetch = getattr(self.dataset, "__getitems__", None)
+            return self.collate_fn(fetch(indices) if fetch else [self.dataset[index] for index in indices])
+
+
+class Requests:
+    """The sampler of the loader: what has been asked for, in order."""
+
+    def __init__(self, requests: Callable[[], Iterator[Request]]) -> None:
+        self._requests = requests
+
+    def __iter__(self) -> Iterator[Request]:
+        return self._requests()
+
+
+def minibatch_loader(loader: DataLoader[Any], requests: Callable[[], Iterator[Request]]) -> DataLoader[Any]:
+    """A loader like the user's (processes, pinning, time-outs), that yields the requested mini-batches in order."""
+    workers: dict[str, Any] = {}
+    if loader.num_workers > 0:
+        workers = {
+            "timeout": loader.timeout,
+            "worker_init_fn": loader.worker_init_fn,
+            "multiprocessing_context": loader.multiprocessing_context,
+            "prefetch_factor": loader.prefetch_factor,
+            "persistent_workers": loader.persistent_workers,
+        }
+    return DataLoader(
+        MiniBatches(loader.dataset, loader.collate_fn, batched=loader.batch_sampler is not None),
+        batch_size=None,
+        sampler=Requests(requests),
+        collate_fn=_as_it_is,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        generator=loader.generator,
+        **workers,
+    )
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

@@ -1,0 +1,262 @@
+"""The training data of a run: one item per server step, its mini-batches drawn in the order in which they are used."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any, cast
+
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+
+from lightning_async.data.minibatches import Request, minibatch_loader
+from lightning_async.data.orders import Order, Position, SamplerOrder, ShardOrder
+from lightning_async.data.partition import Partition
+from lightning_async.randomness import derived_seed
+from lightning_async.simulation import Step
+
+_SHARED = -1  # the shard of a stream that all workers draw from
+
+
+class StepLoader:
+    """Wraps a training DataLoader: the same data, in an order that is a function of (seed, epoch, position).
+
+    An item is what one step needs: the list of its mini-batches, the j-th for the j-th job, or the bare mini-batch if
+    every step of the method has exactly one job. The position counts steps that have been *made* (`commit`), not what
+    was read ahead, so that nothing is lost or repeated when a run is interrupted or an epoch is left early.
+
+    Args:
+        loader: the user's training loader: its dataset, sampler, collate function, batch size, processes.
+        seed: the run's seed.
+        jobs_per_step: how many jobs every step has; None if that varies.
+        schedule: makes the run's schedule anew; read if the number of jobs varies or workers own their data.
+        partition: how the data are split over the workers; None if all draw from one stream.
+        num_workers: number of workers of the cluster.
+        max_steps_per_epoch: what limits an epoch, if anything does: then a pass over the data is as short.
+
+    Raises:
+        TypeError: if a partition is asked for and the data cannot be split.
+    """
+
+    # Lightning sets the epoch of samplers that it finds on a loader; the epochs of the data are counted here.
+    sampler = None
+    batch_sampler = None
+
+    def __init__(
+        self,
+        loader: Any,
+        *,
+        seed: int,
+        jobs_per_step: int | None,
+        schedule: Callable[[], Iterator[Step]],
+        partition: Partition | None = None,
+        num_workers: int,
+        max_steps_per_epoch: int | None = None,
+    ) -> None:
+        self.loader = loader
+        self.seed = seed
+        self.positions: dict[int, Position] = {}
+        """Next mini-batch of every shard that has been read, after the steps that were made."""
+        self.completed = 0
+        """Number of steps that were made."""
+        self._jobs_per_step = jobs_per_step
+        self._make_schedule = schedule
+        self._schedule: Iterator[Step] | None = None
+        self._drawn: deque[tuple[int | None, ...]] = deque()  # shards of the jobs of steps that were not yet made
+        self._uncommitted: deque[dict[int, Position]] = deque()
+        self._read_ahead: deque[tuple[int, Position]] = deque()
+        length = _length(loader)
+        self._steps_per_epoch = None if length is None else max(1, length // (jobs_per_step or 1))
+        self._limited = max_steps_per_epoch is not None
+        self._sharded = partition is not None
+        if partition is not None:
+            self._orders = _shard_orders(loader, partition, num_workers, seed)
+        elif _is_map_style(loader):
+            sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+            limit = None if max_steps_per_epoch is None else max_steps_per_epoch * (jobs_per_step or 1)
+            self._orders = {_SHARED: SamplerOrder(sampler, seed, limit)}
+        else:
+            self._orders = {}
+        self._minibatches = minibatch_loader(loader, self._requests) if self._orders else None
+        self._stream: Iterator[Any] | None = None  # of an iterable, which goes on across epochs
+        self._passes = 0
+        if not self._orders:
+            warnings.warn(
+                "the training data can only be read in order (an IterableDataset, or an iterable that is not a "
+                "DataLoader): a run that is resumed in the middle of an epoch reads that epoch from its beginning. "
+                "Use a map-style dataset to have it continue where it was.",
+                stacklevel=2,
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "loader":
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+    def __len__(self) -> int:
+        """Steps in an epoch.
+
+        Raises:
+            TypeError: if the length of the data is not known.
+        """
+        if self._steps_per_epoch is None:
+            raise TypeError("the length of the training data is not known")
+        return self._steps_per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        """The items of one epoch, from the first step that was not made."""
+        self._uncommitted.clear()
+        steps = range(self._steps_per_epoch) if self._steps_per_epoch is not None else iter(int, 1)
+        read = self._read_requested() if self._orders else self._read_in_order()
+        for _ in steps:
+            item = next(read, None)
+            if item is None:
+                return
+            yield item[0] if self._jobs_per_step == 1 else item
+
+    def commit(self) -> None:
+        """The step that was read first and not committed yet has been made."""
+        self.completed += 1
+        if self._uncommitted:
+            self.positions.update(self._uncommitted.popleft())
+        if self._drawn:
+            self._drawn.popleft()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the position belongs to the strategy's state."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing: the position belongs to the strategy's state."""
+
+    def seek(self, completed: int, positions: dict[int, Position]) -> None:
+        """Go to the position after `completed` steps."""
+        self.completed = completed
+        self.positions = {shard: Position(*position) for shard, position in positions.items()}
+        self._schedule = None
+        self._drawn.clear()
+        self._uncommitted.clear()
+        self._stream = None
+
+    def _step_at(self, ahead: int) -> tuple[int | None, ...]:
+        """The shards of the jobs of the step that comes `ahead` steps after the last one made."""
+        while len(self._drawn) <= ahead:
+            self._drawn.append(self._draw())
+        return self._drawn[ahead]
+
+    def _draw(self) -> tuple[int | None, ...]:
+        if self._jobs_per_step is not None and not self._sharded:
+            return (None,) * self._jobs_per_step
+        if self._schedule is None:
+            self._schedule = self._make_schedule()
+            for _ in range(self.completed):
+                next(self._schedule)
+        return tuple(job.shard for job in next(self._schedule).jobs)
+
+    def _requests(self) -> Iterator[Request]:
+        """What the loader is to read, from the first step that was not made on; may run ahead of what is consumed."""
+        readers: dict[int, Iterator[tuple[Position, Any]]] = {}
+        self._read_ahead.clear()
+        ahead = 0
+        committed = self.completed
+        while True:
+            ahead -= self.completed - committed  # steps made since then left the front of the queue
+            committed = self.completed
+            shards = self._step_at(ahead)
+            ahead += 1
+            for owner in shards:
+                shard = _SHARED if owner is None else owner
+                if shard not in readers:
+                    readers[shard] = self._orders[shard].read_from(self.positions.get(shard, Position()))
+                position, indices = next(readers[shard])
+                self._read_ahead.append((shard, position))
+                yield Request(derived_seed(self.seed, "load", shard, *position), indices)
+
+    def _read_requested(self) -> Iterator[list[Any]]:
+        minibatches = iter(cast("DataLoader[Any]", self._minibatches))
+        while True:
+            shards = self._step_at(len(self._uncommitted))
+            item = [next(minibatches) for _ in shards]
+            after: dict[int, Position] = {}
+            for _ in shards:
+                shard, position = self._read_ahead.popleft()
+                after[shard] = position._replace(batch=position.batch + 1)
+            self._uncommitted.append(after)
+            yield item
+
+    def _read_in_order(self) -> Iterator[list[Any]]:
+        """The items of one epoch of data that can only be read in order; mini-batches left over open the next one."""
+        if self._stream is None or self._limited:
+            self._stream = self._endless()
+        passes = self._passes
+        while self._steps_per_epoch is not None or self._passes == passes:
+            item = [next(self._stream) for _ in self._step_at(len(self._uncommitted))]
+            self._uncommitted.append({})
+            yield item
+
+    def _endless(self) -> Iterator[Any]:
+        while True:
+            empty = True
+            for batch, is_last in _with_last(self.loader):
+                empty = False
+                self._passes += is_last
+                yield batch
+            if empty:
+                raise RuntimeError("the training data are empty: there is nothing to train on")
+
+
+def _with_last(batches: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """Each mini-batch, and whether it is the last one."""
+    iterator = iter(batches)
+    for batch in iterator:
+        for following in iterator:
+            yield batch, False
+            batch = following
+        yield batch, True
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader) if isinstance(loader, Sized) else None
+    except TypeError:  # a DataLoader of an IterableDataset without a length has a __len__ that raises
+        return None
+
+
+def _is_map_style(loader: Any) -> bool:
+    return (
+        isinstance(loader, DataLoader)
+        and type(loader).__iter__ is DataLoader.__iter__
+        and not isinstance(loader.dataset, IterableDataset)
+    )
+
+
+def _shard_orders(loader: Any, partition: Partition, num_workers: int, seed: int) -> dict[int, Order]:
+    """One stream per worker.
+
+    Raises:
+        TypeError: if the loader is not one whose data can be split.
+    """
+    if not _is_map_style(loader):
+        raise TypeError(
+            f"partition={partition!r} needs a DataLoader over a map-style dataset, whose samples have owners, got "
+            f"{type(loader).__name__}"
+            + (f" over {type(loader.dataset).__name__}, an IterableDataset" if hasattr(loader, "dataset") else "")
+        )
+    if loader.batch_size is None:
+        raise TypeError(
+            f"partition={partition!r} makes the mini-batches of each worker itself: give the DataLoader a batch_size "
+            f"in place of a batch_sampler"
+        )
+    if not isinstance(loader.sampler, (RandomSampler, SequentialSampler)):
+        raise TypeError(
+            f"partition={partition!r} reads each worker's samples in order or shuffled, as shuffle=False or "
+            f"shuffle=True of the DataLoader says; it cannot use {type(loader.sampler).__name__}"
+        )
+    shards = partition.assign(loader.dataset, num_workers, seed)
+    shuffle = isinstance(loader.sampler, RandomSampler)
+    return {
+        worker: ShardOrder(
+            shard, loader.batch_size, shuffle=shuffle, drop_last=loader.drop_last, seed=seed, worker=worker
+        )
+        for worker, shard in enumerate(shards)
+    }

@@ -1,0 +1,292 @@
+"""Asynchronous and synchronous server methods for any LightningModule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities.types import STEP_OUTPUT
+from lightning_utilities.core.rank_zero import rank_zero_warn
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from typing_extensions import override
+
+from lightning_async._compat import Closure, StepValues, current_batch, set_step_loss
+from lightning_async.data import Partition
+from lightning_async.methods import Direction, Gradient, Method
+from lightning_async.methods.apply import scaling, set_gradients
+from lightning_async.methods.server import ParameterServer
+from lightning_async.randomness import job_randomness, job_seed
+from lightning_async.simulation import Job, SimulatedCluster, Step
+from lightning_async.strategies.checks import check_optimizer, check_trainer
+from lightning_async.strategies.simulated import SimulatedStrategy, trainable
+
+CHECKPOINT_KEY = "lightning_async"
+
+
+class ParameterServerStrategy(SimulatedStrategy):
+    """Trains a module with a server method on simulated workers, in logical time.
+
+    One Lightning batch is one server update: `global_step`, schedulers, `log_every_n_steps` and checkpoints count
+    updates. A step that uses several gradients takes several mini-batches, a list, from the loader at once. Gradients
+    that the method would discard are never computed, nor are their mini-batches drawn. Between two steps the module's
+    parameters are the newest iterate; only parameters are ever stale, buffers belong to the server.
+
+    A checkpoint holds, under one key, what is needed to continue bit for bit; a plain Trainer can load it as well.
+
+    Args:
+        method: the algorithm, such as `ClippedASGD(clip=1.0)`.
+        cluster: the simulated workers.
+        optimizer: replaces the module's own optimizer.
+        partition: how the training data are split over the workers; None if all draw from one stream.
+        seed: seed of the order of the data and of the randomness inside jobs, >= 0. Worker times have the cluster's.
+        on_nonfinite: a gradient that is NaN or infinite, or a `training_step` that returns None, is left out of the
+            step ("discard", with a warning and a count), or stops the run ("raise").
+        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+
+    Raises:
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if an argument has a value that is not allowed.
+
+    Example:
+        >>> from lightning.pytorch import Trainer
+        >>> from lightning_async import ParameterServerStrategy, SimulatedCluster
+        >>> from lightning_async.methods import ClippedASGD
+        >>> from lightning_async.simulation import TwoSpeedTimes
+        >>> cluster = SimulatedCluster(TwoSpeedTimes(num_workers=16, slowdown=4.0))
+        >>> strategy = ParameterServerStrategy(ClippedASGD(clip=1.0), cluster, seed=0)
+        >>> trainer = Trainer(strategy=strategy, max_steps=5_000, max_epochs=-1, accelerator="cpu", logger=False)
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        cluster: SimulatedCluster,
+        optimizer: OptimizerCallable | None = None,
+        partition: Partition | None = None,
+        seed: int = 0,
+        on_nonfinite: Literal["discard", "raise"] = "discard",
+        *,
+        lr_scheduler: LRSchedulerCallable | None = None,
+    ) -> None:
+        super().__init__(method, cluster, optimizer, partition, seed, lr_scheduler=lr_scheduler)
+        if not isinstance(method, Method):
+            raise TypeError(f"method must be a server method such as ASGD() or ClippedASGD(clip=1.0), got {method!r}")
+        if on_nonfinite not in ("discard", "raise"):
+            raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
+        self.on_nonfinite = on_nonfinite
+        self.server: ParameterServer | None = None
+        """The iterate, its past versions and the schedule; None before a fit."""
+        self.last_step: Step | None = None
+        """The last step that was made."""
+        self._position = 0
+        self._started = False
+        self._warned = False
+
+    @property
+    def logical_time(self) -> float:
+        """Logical time of the last step that was made: the age of the module's parameters."""
+        return self.server.logical_time if self.server is not None else 0.0
+
+    @property
+    def next_time(self) -> float:
+        """Logical time of the step that comes next."""
+        return self._fitting.next_step().time
+
+    @override
+    def setup(self, trainer: Trainer) -> None:
+        if trainer.state.fn != TrainerFn.FITTING:
+            super().setup(trainer)
+            return
+        check_trainer(trainer, self._module, self.method)
+        super().setup(trainer)
+        optimizer = self.optimizers[0]
+        check_optimizer(optimizer, self.method, self._scaler)
+        parameters = trainable(optimizer)
+        self._started = False
+        if self._goes_on(trainer, parameters):
+            return
+        self.last_step = None
+        self._forget_data()
+        self.server = ParameterServer(
+            self.method,
+            self.cluster,
+            parameters,
+            sharded=self.partition is not None,
+            on_nonfinite=self.on_nonfinite,
+        )
+
+    @override
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        if self._started and batch_idx > 0:
+            raise MisconfigurationException(
+                f"{type(self._module).__name__} made no optimizer step in the last batch (its optimizer_step did not "
+                f"call optimizer.step(closure=closure)), but one batch is one server update. Step in every batch; to "
+                f"average several gradients use RennalaSGD(batch=...)."
+            )
+        self._started = True
+
+    @override
+    def optimizer_step(
+        self,
+        optimizer: Optimizer,
+        closure: Callable[[], Any],
+        model: LightningModule | nn.Module | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Compute the gradients of one server step, each at its own iterate, and step along the method's direction."""
+        if not isinstance(closure, Closure):
+            raise MisconfigurationException(
+                f"{type(self._module).__name__}.optimizer_step must pass its closure on: "
+                f"optimizer.step(closure=optimizer_closure). The gradients are computed inside."
+            )
+        server = self._fitting
+        step = server.next_step()
+        evaluation = _Evaluation(self, closure, server.parameters)
+        direction = server.direction(evaluation.gradient)
+        evaluation.publish()
+        server.before_update()
+        result = None
+        if direction is not None:
+            set_gradients(server.parameters, evaluation.scaled(direction), optimizer)
+            with scaling(optimizer, server.method, step):
+                result = super().optimizer_step(optimizer, evaluation.loss, model, **kwargs)
+        elif evaluation.overflowed is not None:
+            # The scaler has to see the overflow to lower its scale; it makes no step.
+            set_gradients(server.parameters, evaluation.overflowed, optimizer)
+            result = super().optimizer_step(optimizer, evaluation.loss, model, **kwargs)
+        if server.nonfinite and not self._warned:
+            self._warn_of_nonfinite(step)
+        server.after_update()
+        self._started = False
+        self.last_step = step
+        if self._step_loader is not None:
+            self._step_loader.commit()
+        return result
+
+    @override
+    def training_step(self, *args: Any, **kwargs: Any) -> STEP_OUTPUT:
+        if self._jobs_per_step() == 1:
+            return super().training_step(*args, **kwargs)
+        batches, *rest = args
+        batch = batches[self._position]
+        with current_batch(self._module.trainer, batch):
+            return super().training_step(batch, *rest, **kwargs)
+
+    @override
+    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any | None = None) -> None:
+        if self.server is not None and "optimizer_states" in checkpoint:
+            loader = self._step_loader
+            checkpoint[CHECKPOINT_KEY] = {
+                "run": self._fingerprint(),
+                "server": self.server.state_dict(),
+                "data": {shard: tuple(at) for shard, at in loader.positions.items()} if loader is not None else {},
+            }
+        super().save_checkpoint(checkpoint, filepath, storage_options)
+
+    @override
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        super().load_optimizer_state_dict(checkpoint)
+        trainer = self._module.trainer
+        state = checkpoint.get(CHECKPOINT_KEY)
+        if state is None:
+            rank_zero_warn(
+                f"the checkpoint was written without {type(self).__name__}: weights and optimizer are taken from it, "
+                f"and the schedule starts at step 0 and logical time 0."
+            )
+            return
+        if trainer.max_steps != -1 and trainer.max_epochs not in (-1, None):
+            raise MisconfigurationException(
+                f"Trainer(max_epochs={trainer.max_epochs}, max_steps={trainer.max_steps}): with two limits a resumed "
+                f"run can end too early. Give one: max_epochs=-1 beside max_steps, or max_epochs alone."
+            )
+        self._check_fingerprint(state["run"])
+        self._fitting.load_state_dict(state["server"])
+        self._resume_data(self._fitting.completed, state["data"])
+
+    def _goes_on(self, trainer: Trainer, parameters: list[Tensor]) -> bool:
+        """Whether this fit continues the last one of the same module, as the Trainer's own counters do."""
+        server = self.server
+        return (
+            server is not None
+            and server.completed == trainer.global_step > 0
+            and len(parameters) == len(server.parameters)
+            and all(p is q for p, q in zip(parameters, server.parameters, strict=True))
+        )
+
+    def _warn_of_nonfinite(self, step: Step) -> None:
+        self._warned = True
+        rank_zero_warn(
+            f"a gradient of step {step.index} (logical time {step.time}) was not finite, or training_step returned "
+            f"None: it is left out. Such gradients are counted in strategy.server.nonfinite; this is said only once."
+        )
+
+    @property
+    def _scaler(self) -> torch.amp.GradScaler | None:
+        scaler = getattr(self.precision_plugin, "scaler", None)
+        return scaler if scaler is not None and scaler.is_enabled() else None
+
+    @property
+    def _fitting(self) -> ParameterServer:
+        if self.server is None:
+            raise RuntimeError("the strategy is not fitting a module yet")
+        return self.server
+
+
+class _Evaluation:
+    """The gradients of the jobs of one step, and what Lightning wants to know of them."""
+
+    def __init__(self, strategy: ParameterServerStrategy, closure: Closure, parameters: list[Tensor]) -> None:
+        self._strategy = strategy
+        self._closure = closure
+        self._parameters = parameters
+        self._several = strategy._jobs_per_step() != 1
+        self._values = StepValues()
+        self._losses: list[Tensor] = []
+        self.overflowed: Gradient | None = None
+        """Gradients in which the loss scale of fp16 has overflowed."""
+
+    def gradient(self, job: Job, position: int) -> Gradient | None:
+        """Run forward and backward of one job; None if `training_step` returned None."""
+        strategy = self._strategy
+        strategy._position = position
+        with job_randomness(job_seed(strategy.seed, job.worker, job.number), strategy.root_device):
+            loss = self._closure()
+        if self._several:
+            self._values.collect(strategy._module.trainer)
+        if loss is None:
+            return None
+        self._losses.append(loss)
+        gradient = [p.grad for p in self._parameters]
+        for p in self._parameters:
+            p.grad = None  # the tensors belong to the method now
+        if strategy._scaler is not None:
+            gradient = _scale(gradient, 1.0 / strategy._scaler.get_scale())
+            self.overflowed = gradient
+        return gradient
+
+    def publish(self) -> None:
+        """Let loggers and `on_train_batch_end` see means over the jobs of the step."""
+        if self._several:
+            self._values.publish(self._strategy._module.trainer)
+            if self._losses:
+                set_step_loss(self._closure, torch.stack(self._losses).mean())
+
+    def loss(self) -> Tensor | None:
+        """What the precision plugin calls instead of Lightning's closure, which has run already."""
+        return self._losses[-1] if self._losses else None
+
+    def scaled(self, direction: Direction) -> Direction:
+        """The direction under the loss scale, from which the precision plugin will free it."""
+        scaler = self._strategy._scaler
+        return direction if scaler is None else _scale(cast("Gradient", direction), scaler.get_scale())
+
+
+def _scale(gradient: Gradient, factor: float) -> list[Tensor | None]:
+    torch._foreach_mul_([g for g in gradient if g is not None], factor)
+    return list(gradient)

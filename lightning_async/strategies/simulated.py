@@ -1,0 +1,213 @@
+"""What the strategies that simulate several workers on one device have in common."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.strategies import SingleDeviceStrategy
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+from typing_extensions import override
+
+from lightning_async._compat import configure_optimizers
+from lightning_async.data import Partition
+from lightning_async.data.orders import Position
+from lightning_async.data.step_loader import StepLoader
+from lightning_async.methods import Method
+from lightning_async.simulation import SimulatedCluster, Step
+
+
+class SimulatedStrategy(SingleDeviceStrategy):
+    """One device that plays all workers of a cluster.
+
+    Args:
+        method: the algorithm.
+        cluster: the simulated workers.
+        optimizer: replaces the module's own optimizer: called with the trainable parameters, or, if its first argument
+            is annotated as a module, with the LightningModule.
+        partition: how the training data are split over the workers; None if all draw from one stream.
+        seed: seed of the order of the data and of the randomness inside jobs, >= 0.
+        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+
+    Raises:
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if the seed is negative, or there is a scheduler without an optimizer.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        cluster: SimulatedCluster,
+        optimizer: OptimizerCallable | None = None,
+        partition: Partition | None = None,
+        seed: int = 0,
+        *,
+        lr_scheduler: LRSchedulerCallable | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(cluster, SimulatedCluster):
+            raise TypeError(f"cluster must be a SimulatedCluster(times, link, seed), got {cluster!r}")
+        if partition is not None and not isinstance(partition, Partition):
+            raise TypeError(f"partition must be a Partition such as Dirichlet(alpha=0.5), or None, got {partition!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ValueError(f"seed must be an integer >= 0, got {seed!r}")
+        if lr_scheduler is not None and optimizer is None:
+            raise ValueError("lr_scheduler belongs to the strategy's own optimizer: give optimizer= as well")
+        self.method = method
+        self.cluster = cluster
+        self.partition = partition
+        self.seed = seed
+        self._make_optimizer = optimizer
+        self._make_lr_scheduler = lr_scheduler
+        self._devices: list[torch.device] = []
+        self._step_loader: StepLoader | None = None
+        self._resume_at: tuple[int, dict[int, Position]] | None = None
+
+    @property
+    def parallel_devices(self) -> Sequence[torch.device]:
+        """The device, as a list of one; what the Trainer sets."""
+        return self._devices
+
+    @parallel_devices.setter
+    def parallel_devices(self, devices: Sequence[torch.device]) -> None:
+        if len(devices) > 1:
+            raise MisconfigurationException(
+                f"{type(self).__name__} simulates all workers on one device, but the Trainer was given {len(devices)}. "
+                f"Use Trainer(devices=1); the number of workers belongs to the cluster, for example "
+                f"TwoSpeedTimes(num_workers=16, slowdown=4.0)."
+            )
+        self._devices = list(devices)
+        self._root_device = self._devices[0] if self._devices else torch.device("cpu")
+
+    @override
+    def setup_optimizers(self, trainer: Trainer) -> None:
+        super().setup_optimizers(trainer)
+        if self._make_optimizer is None:
+            return
+        module = self._module
+        if self.lr_scheduler_configs:
+            raise MisconfigurationException(
+                f"{type(module).__name__}.configure_optimizers returns a scheduler, which belongs to the optimizer "
+                f"that the strategy's optimizer argument replaces. Return none, and give the strategy lr_scheduler=."
+            )
+        optimizer = self._make_optimizer(_what_it_takes(self._make_optimizer, module))
+        if self._make_lr_scheduler is None:
+            self.optimizers, self.lr_scheduler_configs = configure_optimizers(optimizer, module)
+            return
+        scheduler = self._make_lr_scheduler(optimizer)
+        config: Any = {"scheduler": scheduler}
+        if isinstance(scheduler, ReduceLROnPlateau):
+            config["monitor"] = getattr(scheduler, "monitor", None)
+        self.optimizers, self.lr_scheduler_configs = configure_optimizers(
+            {"optimizer": optimizer, "lr_scheduler": config}, module
+        )
+
+    @override
+    def process_dataloader(self, dataloader: Any) -> Any:
+        """Wrap the training loader; others pass. Called again whenever loaders are reloaded."""
+        trainer = self._module.trainer
+        if not trainer.training:
+            return dataloader
+        loader = StepLoader(
+            dataloader,
+            seed=self.seed,
+            jobs_per_step=self._jobs_per_step(),
+            schedule=self._new_schedule,
+            partition=self.partition,
+            num_workers=self.cluster.num_workers,
+            max_steps_per_epoch=_epoch_limit(trainer, dataloader, self._jobs_per_step() or 1),
+        )
+        if self._step_loader is not None:
+            loader.seek(self._step_loader.completed, self._step_loader.positions)
+        elif self._resume_at is not None:
+            loader.seek(*self._resume_at)
+        self._step_loader, self._resume_at = loader, None
+        return loader
+
+    def _forget_data(self) -> None:
+        """Start at the beginning of the data."""
+        self._step_loader = self._resume_at = None
+
+    def _resume_data(self, completed: int, positions: Mapping[int, tuple[int, int]]) -> None:
+        """Start where a run was after `completed` steps; the training loader is made later."""
+        self._step_loader = None
+        self._resume_at = completed, {shard: Position(*at) for shard, at in positions.items()}
+
+    @override
+    def on_train_start(self) -> None:
+        loader = self._module.trainer.train_dataloader
+        if not isinstance(loader, StepLoader):
+            raise MisconfigurationException(
+                f"there are several training loaders ({type(loader).__name__}), but a job takes one mini-batch of one. "
+                f"Return a single DataLoader, for example over a dataset whose samples hold all parts."
+            )
+
+    @override
+    def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:
+        """Move a batch to the device; of a step with several jobs, each mini-batch by itself."""
+        if self._module.trainer.training and self._jobs_per_step() != 1:
+            return [super(SimulatedStrategy, self).batch_to_device(part, device, dataloader_idx) for part in batch]
+        return super().batch_to_device(batch, device, dataloader_idx)
+
+    @property
+    def _module(self) -> LightningModule:
+        if self.lightning_module is None:
+            raise RuntimeError("the strategy is not connected to a module yet")
+        return self.lightning_module
+
+    def _jobs_per_step(self) -> int | None:
+        return self.method.jobs_per_step(self.cluster.num_workers)
+
+    def _new_schedule(self) -> Iterator[Step]:
+        return self.method.steps(self.cluster.start(sharded=self.partition is not None))
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must agree with to be continued."""
+        return {
+            "method": repr(self.method),
+            "cluster": repr(self.cluster),
+            "partition": repr(self.partition),
+            "seed": self.seed,
+        }
+
+    def _check_fingerprint(self, saved: Mapping[str, Any]) -> None:
+        for key, value in self._fingerprint().items():
+            if saved.get(key) != value:
+                raise MisconfigurationException(
+                    f"the checkpoint was written with {key} = {saved.get(key)}, this run has {value}: its schedule "
+                    f"would be another one. Resume with the same {key}, or start a new run from the weights alone: "
+                    f"{type(self._module).__name__}.load_from_checkpoint(path), and fit without ckpt_path."
+                )
+
+
+def trainable(optimizer: Optimizer) -> list[Tensor]:
+    """The optimizer's parameters, in its order."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _what_it_takes(make_optimizer: Any, module: LightningModule) -> Any:
+    """The module for an optimizer that assigns rules by module, otherwise the trainable parameters."""
+    try:
+        first = next(iter(inspect.signature(make_optimizer, eval_str=True).parameters.values()))
+    except (TypeError, ValueError, NameError, StopIteration):
+        first = None
+    if first is not None and inspect.isclass(first.annotation) and issubclass(first.annotation, nn.Module):
+        return module
+    return [p for p in module.parameters() if p.requires_grad]
+
+
+def _epoch_limit(trainer: Trainer, loader: Any, jobs_per_step: int) -> int | None:
+    """Steps in an epoch that `limit_train_batches` cuts short; None if it does not."""
+    limit = trainer.limit_train_batches
+    if isinstance(limit, int):
+        return limit
+    if limit is None or limit >= 1.0:
+        return None
+    return int(max(1, len(loader) // jobs_per_step) * limit)
