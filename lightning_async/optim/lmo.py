@@ -39,8 +39,8 @@ class LMO(Optimizer):
     ``group["momentum"]`` between any two steps; ``averages_momentum`` tells a method that ``momentum`` is the weight
     of an average. A parameter whose gradient is not finite is left as it is in that step, and so is its momentum.
 
-    Extra memory: one momentum per parameter (float32 for half precision parameters), and during a step at most about
-    six times the elements of the largest batch: 4,194,304 elements or the largest parameter.
+    Extra memory: one momentum per parameter (float32 for half precision parameters), and during a step at most seven
+    times the largest batch of equal shapes, a batch being 4,194,304 elements or one larger parameter.
 
     Args:
         params: parameters or groups.
@@ -85,7 +85,7 @@ class LMO(Optimizer):
         norm: NormName = "spectral",
         radius: float = 1.0,
         coefficients: CoefficientSet = "released",
-        ns_dtype: NsDtype | None = None,
+        ns_dtype: NsDtype | torch.dtype | None = None,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -106,7 +106,11 @@ class LMO(Optimizer):
         Raises:
             ValueError: for a value outside its range.
         """
-        _validate({**self.defaults, **param_group})
+        param_group = {**self.defaults, **param_group}
+        if isinstance(param_group["ns_dtype"], torch.dtype):
+            # As a string it is part of a state_dict that any reader can load.
+            param_group["ns_dtype"] = str(param_group["ns_dtype"]).removeprefix("torch.")
+        _validate(param_group)
         super().add_param_group(param_group)
 
     @torch.no_grad()

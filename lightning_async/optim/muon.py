@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import torch
 from torch import nn
 
 from lightning_async.optim.assignment import DEFAULT_NORMS, assign_norms, format_table
@@ -112,7 +113,7 @@ class Muon(LMO):
         overrides: Mapping[str, str] | None = None,
         lr_scale: Mapping[str, float] | None = None,
         coefficients: CoefficientSet = "released",
-        ns_dtype: NsDtype | None = None,
+        ns_dtype: NsDtype | torch.dtype | None = None,
     ) -> None:
         super().__init__(
             param_groups(module, lr, norms=norms, overrides=overrides, lr_scale=lr_scale),

@@ -108,27 +108,38 @@ def orthogonalize(
     # The first polynomial is the steepest, cancels most, and is therefore the one that stays on its own.
     single = len(steps) % 2 if fuse else len(steps)
     for triple in steps[:single]:
-        _, update = _gram_and_update(x, tall, triple)
-        # Adding a X outside the product keeps its precision in bfloat16; the same below.
-        x = _multiply(x, update, tall, triple[0])
+        x = _single(x, tall, triple)
     for first, second in zip(steps[single::2], steps[single + 1 :: 2], strict=True):
-        gram, w1 = _gram_and_update(x, tall, first)
-        a1, a2 = first[0], second[0]
-        half = torch.baddbmm(gram, w1, gram, beta=a1)
-        gram = torch.baddbmm(half, half, w1, beta=a1)
-        w2 = torch.baddbmm(gram, gram, gram, beta=second[1], alpha=second[2])
-        # (a2 I + W2)(a1 I + W1) without its multiple of the identity.
-        product = torch.baddbmm(w2, w2, w1, beta=a1).add_(w1, alpha=a2)
-        x = _multiply(x, product, tall, a1 * a2)
+        pair = _pair(x, tall, first, second)
+        x = torch.bmm(x, pair) if tall else torch.bmm(pair, x)
     return x
 
 
-def _gram_and_update(x: Tensor, tall: bool, triple: Triple) -> tuple[Tensor, Tensor]:
-    """Gram matrix G of the short side, and b G + c G^2."""
-    gram = torch.bmm(x.mT, x) if tall else torch.bmm(x, x.mT)
-    return gram, torch.baddbmm(gram, gram, gram, beta=triple[1], alpha=triple[2])
+def _single(x: Tensor, tall: bool, triple: Triple) -> Tensor:
+    a, b, c = triple
+    gram = _gram(x, tall)
+    update = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+    # Adding a X outside the product keeps its precision in bfloat16.
+    return torch.baddbmm(x, x, update, beta=a) if tall else torch.baddbmm(x, update, x, beta=a)
 
 
-def _multiply(x: Tensor, factor: Tensor, tall: bool, a: float) -> Tensor:
-    """(a I + factor) applied to the short side of x."""
-    return torch.baddbmm(x, x, factor, beta=a) if tall else torch.baddbmm(x, factor, x, beta=a)
+def _pair(x: Tensor, tall: bool, first: Triple, second: Triple) -> Tensor:
+    """The product U2 U1 of two iterations, where U2 belongs to the Gram matrix of U1 X."""
+    gram = _gram(x, tall)
+    u1 = _polynomial(gram, first)
+    gram = torch.bmm(torch.bmm(u1, gram), u1)
+    return torch.bmm(_polynomial(gram, second), u1)
+
+
+def _gram(x: Tensor, tall: bool) -> Tensor:
+    return torch.bmm(x.mT, x) if tall else torch.bmm(x, x.mT)
+
+
+def _polynomial(gram: Tensor, triple: Triple) -> Tensor:
+    """A I + b G + c G^2."""
+    a, b, c = triple
+    linear = gram * b
+    # Terms of the diagonal cancel: their sum is rounded once, the products are then added to it in float32.
+    diagonal = gram.diagonal(dim1=1, dim2=2)
+    linear.diagonal(dim1=1, dim2=2).copy_(diagonal.to(torch.promote_types(gram.dtype, torch.float32)) * b + a)
+    return torch.baddbmm(linear, gram, gram, alpha=c)
