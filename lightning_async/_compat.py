@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.core.optimizer import (
     _configure_optimizers,
@@ -32,6 +31,7 @@ __all__ = [
     "configure_optimizers",
     "current_batch",
     "is_overridden",
+    "logging_step",
     "run_validation",
     "set_step_loss",
     "takes_dataloader_iter",
@@ -101,6 +101,11 @@ def set_step_loss(closure: Closure, loss: Tensor) -> None:
     closure._result = ClosureResult(loss, extra=extra)
 
 
+def logging_step(trainer: Trainer) -> int:
+    """The step under which Lightning logs what belongs to the current batch."""
+    return trainer.fit_loop.epoch_loop._batches_that_stepped
+
+
 def validate_after_this_batch(trainer: Trainer, validate: bool) -> None:
     """Decide, in `on_train_batch_end`, whether a validation follows. Works with `check_val_every_n_epoch=None`."""
     trainer.val_check_batch = trainer.fit_loop.epoch_loop.total_batch_idx + 1 if validate else NEVER
@@ -113,8 +118,9 @@ NEVER = 2**62
 def run_validation(trainer: Trainer) -> None:
     """Validate now, between two batches of a fit, as Lightning's training loop does it."""
     first = trainer._logger_connector._first_loop_iter
+    val_loop = trainer.fit_loop.epoch_loop.val_loop
+    val_loop.restarting = False
     trainer.validating = True
-    with torch.no_grad():
-        trainer.fit_loop.epoch_loop.val_loop.run()
+    val_loop.run()
     trainer.training = True
     trainer._logger_connector._first_loop_iter = first

@@ -1,1 +1,8 @@
+"""Callbacks about logical time."""
 
+from lightning_async.callbacks.logical_time_limit import LogicalTimeLimit
+from lightning_async.callbacks.logical_time_monitor import LogicalTimeMonitor
+from lightning_async.callbacks.time_to_target import TimeToTarget
+from lightning_async.callbacks.validate_every import ValidateEvery
+
+__all__ = ["LogicalTimeLimit", "LogicalTimeMonitor", "TimeToTarget", "ValidateEvery"]

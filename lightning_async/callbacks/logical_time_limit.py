@@ -1,0 +1,50 @@
+"""A budget of logical time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from typing_extensions import override
+
+from lightning_async.callbacks.strategy import simulated_strategy
+from lightning_async.methods.arguments import positive
+
+
+class LogicalTimeLimit(Callback):
+    """Stops training before the first step whose logical time exceeds the limit; a step at the limit is made.
+
+    Args:
+        time: the limit > 0, in the unit of the worker times.
+
+    Raises:
+        ValueError: if the limit is not positive.
+
+    Example:
+        >>> from lightning.pytorch import Trainer
+        >>> trainer = Trainer(
+        ...     strategy="asgd", max_epochs=-1, callbacks=[LogicalTimeLimit(300.0)], accelerator="cpu", logger=False
+        ... )
+    """
+
+    def __init__(self, time: float) -> None:
+        self.time = positive("time", time)
+
+    @override
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            simulated_strategy(trainer, self)
+
+    @override
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._stop_if_next_is_late(trainer)
+
+    @override
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self._stop_if_next_is_late(trainer)
+
+    def _stop_if_next_is_late(self, trainer: Trainer) -> None:
+        if simulated_strategy(trainer, self).next_time > self.time:
+            trainer.should_stop = True

@@ -1,0 +1,103 @@
+"""Logs what a simulated cluster does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import WandbLogger
+from lightning.pytorch.trainer.states import TrainerFn
+from typing_extensions import override
+
+from lightning_async._compat import logging_step
+from lightning_async.callbacks.strategy import simulated_strategy
+
+
+class LogicalTimeMonitor(Callback):
+    """Logs logical time, delays, discarded work and utilization, with any logger, and shows logical time as progress.
+
+    Logged whenever the Trainer logs a step (`log_every_n_steps`), over the steps since the last time:
+
+    * `logical_time` of the step;
+    * `delay/mean` and `delay/max` of the gradients used, in server updates;
+    * `discarded`: jobs refused or stopped, and `nonfinite`: gradients left out, both in total;
+    * `utilization`: worker time spent on jobs that were used, over n times the logical time elapsed, in total;
+    * `busy`: worker time spent on any job, over n times the logical time elapsed, in total.
+
+    `logical_time` is logged beside every validation metric as well. With Weights & Biases it is declared as the step
+    metric, so that curves of several methods share the axis.
+
+    Example:
+        >>> from lightning.pytorch import Trainer
+        >>> monitor = LogicalTimeMonitor()
+        >>> trainer = Trainer(strategy="clipped_asgd", callbacks=[monitor], accelerator="cpu", logger=False)
+    """
+
+    def __init__(self) -> None:
+        self._used_time = 0.0
+        self._delays: list[int] = []
+
+    @override
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            simulated_strategy(trainer, self)
+
+    @override
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        for logger in trainer.loggers:
+            if isinstance(logger, WandbLogger):
+                logger.experiment.define_metric("logical_time")
+                logger.experiment.define_metric("*", step_metric="logical_time", step_sync=True)
+
+    @override
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.global_step == 0:
+            self._used_time = 0.0
+            self._delays = []
+
+    @override
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        strategy = simulated_strategy(trainer, self)
+        step, server = strategy.last_step, strategy.server
+        if step is None or server is None:
+            return
+        cluster = server.cluster
+        for job in step.jobs:
+            self._used_time += cluster.worker_time(job)
+        self._delays.extend(step.delays)
+        # Logged at every step, so that it always stands beside what the module logs.
+        pl_module.log("logical_time", _exact(step.time), prog_bar=True, on_step=True, on_epoch=False, batch_size=1)
+        if trainer.global_step % trainer.log_every_n_steps:  # type: ignore[attr-defined]
+            return
+        values = {"discarded": float(server.discarded), "nonfinite": float(server.nonfinite)}
+        if self._delays:
+            values["delay/mean"] = sum(self._delays) / len(self._delays)
+            values["delay/max"] = float(max(self._delays))
+            self._delays = []
+        if step.time > 0:
+            values["utilization"] = self._used_time / (cluster.num_workers * step.time)
+            values["busy"] = cluster.busy_time / (cluster.num_workers * cluster.now)
+        for logger in trainer.loggers:
+            logger.log_metrics({"logical_time": step.time, **values}, step=logging_step(trainer))
+
+    @override
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
+            pl_module.log("logical_time", _exact(simulated_strategy(trainer, self).logical_time), batch_size=1)
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        return {"used_time": self._used_time, "delays": list(self._delays)}
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._used_time = state_dict["used_time"]
+        self._delays = list(state_dict["delays"])
+
+
+def _exact(value: float) -> torch.Tensor:
+    """A value that is logged in double precision: times of a long run differ in late digits."""
+    return torch.tensor(value, dtype=torch.float64)

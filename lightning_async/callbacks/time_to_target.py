@@ -1,0 +1,98 @@
+"""How long it takes to reach a target."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Literal
+
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.trainer.states import TrainerFn
+from typing_extensions import override
+
+from lightning_async._compat import logging_step
+from lightning_async.callbacks.strategy import simulated_strategy
+from lightning_async.methods.arguments import one_of, positive_int
+
+
+class TimeToTarget(Callback):
+    """Records the logical time at which a validation metric first reaches a value.
+
+    With `window` w, the mean of the last w validations must reach it. The result is in the attribute `time`, None as
+    long as the target was not reached, and is logged once as `time_to_target/<metric>`.
+
+    Args:
+        metric: name of a logged validation metric.
+        value: the target.
+        mode: "max" if larger is better, "min" if smaller is.
+        window: number of validations that are averaged.
+        stop: whether training stops when the target is reached.
+
+    Raises:
+        ValueError: if `mode` or `window` is not allowed, or `value` is NaN.
+
+    Example:
+        >>> from lightning.pytorch import Trainer
+        >>> target = TimeToTarget("val/acc", 0.82, mode="max", window=3, stop=True)
+        >>> trainer = Trainer(strategy="asgd", callbacks=[target], accelerator="cpu", logger=False)
+    """
+
+    def __init__(
+        self, metric: str, value: float, mode: Literal["max", "min"], window: int = 1, stop: bool = False
+    ) -> None:
+        if not isinstance(value, (int, float)) or value != value:
+            raise ValueError(f"value must be a number, got {value!r}")
+        self.metric = metric
+        self.value = float(value)
+        self.mode = one_of("mode", mode, ("max", "min"))
+        self.window = positive_int("window", window)
+        self.stop = stop
+        self.time: float | None = None
+        """Logical time at which the target was reached; None if it was not."""
+        self._last: deque[float] = deque(maxlen=window)
+
+    @property
+    def state_key(self) -> str:
+        """Two targets of one run have states of their own."""
+        return f"TimeToTarget[{self.metric},{self.value},{self.mode},{self.window}]"
+
+    @override
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            simulated_strategy(trainer, self)
+
+    @override
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.global_step == 0:
+            self.time = None
+            self._last.clear()
+
+    @override
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking or self.time is not None:
+            return
+        if self.metric not in trainer.callback_metrics:
+            raise MisconfigurationException(
+                f"TimeToTarget waits for {self.metric!r}, which validation did not log; logged were: "
+                f"{', '.join(sorted(trainer.callback_metrics)) or 'none'}"
+            )
+        self._last.append(float(torch.as_tensor(trainer.callback_metrics[self.metric])))
+        if len(self._last) < self.window:
+            return
+        mean = sum(self._last) / self.window
+        if mean >= self.value if self.mode == "max" else mean <= self.value:
+            self.time = simulated_strategy(trainer, self).logical_time
+            for logger in trainer.loggers:
+                logger.log_metrics({f"time_to_target/{self.metric}": self.time}, step=logging_step(trainer))
+            if self.stop:
+                trainer.should_stop = True
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        return {"time": self.time, "last": list(self._last)}
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.time = state_dict["time"]
+        self._last = deque(state_dict["last"], maxlen=self.window)
