@@ -116,8 +116,6 @@ class SetAwareDecoder:
                 inverse = np.linalg.inv(_restrict(self._system, arrived))
                 both = arrived[:, :, None] & arrived[:, None, :]
                 total += np.einsum("s,sij->ij", probability, np.where(both, inverse, 0.0))
-            if self.sampled:
-                total *= self._pair_correction()
             self._mean_inverse = total
         return self._mean_inverse
 
@@ -131,24 +129,12 @@ class SetAwareDecoder:
         if not self.sampled:
             yield from arrival_sets(self.p, self.modelled)
             return
-        arrived = self._sampled_sets()
+        rng = np.random.default_rng(self.seed)
+        arrived: BoolArray = (rng.random((_SAMPLED_SETS, len(self.p))) >= self.p) & self.modelled
         block = 512
         for start in range(0, len(arrived), block):
             part = arrived[start : start + block]
             yield part, np.full(len(part), 1.0 / len(arrived))
-
-    def _sampled_sets(self) -> BoolArray:
-        rng = np.random.default_rng(self.seed)
-        drawn: BoolArray = (rng.random((_SAMPLED_SETS, len(self.p))) >= self.p) & self.modelled
-        return drawn
-
-    def _pair_correction(self) -> FloatArray:
-        """True over sampled probability that two workers both arrive."""
-        arrived = self._sampled_sets().astype(np.float64)
-        seen = arrived.T @ arrived / len(arrived)
-        true = np.outer(1.0 - self.p, 1.0 - self.p)
-        np.fill_diagonal(true, 1.0 - self.p)
-        return np.where(seen > 0, true / np.where(seen > 0, seen, 1.0), 1.0)
 
 
 def _restrict(system: FloatArray, sets: BoolArray) -> FloatArray:
