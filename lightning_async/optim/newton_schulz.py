@@ -138,8 +138,8 @@ def _gram(x: Tensor, tall: bool) -> Tensor:
 def _polynomial(gram: Tensor, triple: Triple) -> Tensor:
     """A I + b G + c G^2."""
     a, b, c = triple
-    linear = gram * b
+    result = gram * b
     # Terms of the diagonal cancel: their sum is rounded once, the products are then added to it in float32.
     diagonal = gram.diagonal(dim1=1, dim2=2)
-    linear.diagonal(dim1=1, dim2=2).copy_(diagonal.to(torch.promote_types(gram.dtype, torch.float32)) * b + a)
-    return torch.baddbmm(linear, gram, gram, alpha=c)
+    result.diagonal(dim1=1, dim2=2).copy_(diagonal.to(torch.promote_types(gram.dtype, torch.float32)) * b + a)
+    return result.baddbmm_(gram, gram, alpha=c)
