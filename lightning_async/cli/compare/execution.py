@@ -8,7 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -16,6 +16,7 @@ from lightning.pytorch import Callback, LightningDataModule
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import WandbLogger
 
+import lightning_async
 from lightning_async.cli.compare.configuration import Config, merge
 from lightning_async.cli.compare.history import History, logical_time
 from lightning_async.cli.compare.plan import Run
@@ -132,13 +133,11 @@ def data_name(datamodule: LightningDataModule | None) -> str:
 
 def versions() -> dict[str, str]:
     """Returns the versions that a result depends on."""
-    found = {"python": platform.python_version()}
-    for package in ("lightning_async", "lightning", "torch", "numpy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+    return {
+        "python": platform.python_version(),
+        "lightning_async": lightning_async.__version__,
+        **{package: version(package) for package in ("lightning", "torch", "numpy")},
+    }
 
 
 def discard_checkpoint(folder: Path) -> None:

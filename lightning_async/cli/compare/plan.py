@@ -76,6 +76,8 @@ def make_run(comparison: Comparison, entry: MethodEntry, point: Point, seed: int
         "max_epochs": -1,
         "max_steps": -1,
         "max_time": None,
+        "check_val_every_n_epoch": None,
+        "val_check_interval": 1,
         "logger": False,
         "num_sanity_val_steps": 0,
         "enable_progress_bar": False,
