@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from torch.utils.data import DataLoader, Dataset
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from lightning_async.data.seeding import seeded
 
 
 class Request(NamedTuple):
-    """Which mini-batch to load, and under which seed."""
+    """Which mini-batch to load, and under which seed.
+
+    Attributes:
+        seed: seed of everything that is drawn at random while it is loaded.
+        indices: what selects it; None if there is nothing to load.
+    """
 
     seed: int
     indices: Any
+
+
+NOTHING = Request(0, None)
+"""Asks for no mini-batch, and gets None."""
 
 
 class MiniBatches(Dataset[Any]):
@@ -33,6 +43,8 @@ class MiniBatches(Dataset[Any]):
 
     def __getitem__(self, request: Request) -> Any:
         seed, indices = request
+        if indices is None:
+            return None
         with seeded(seed):
             if not self.batched:
                 return self.collate_fn(self.dataset[indices])
@@ -50,13 +62,38 @@ class Requests:
         return self._requests()
 
 
-def minibatch_loader(loader: DataLoader[Any], requests: Callable[[], Iterator[Request]]) -> DataLoader[Any]:
-    """A loader like the user's (processes, pinning, time-outs), that yields the requested mini-batches in order."""
-    workers: dict[str, Any] = {}
+class _InitializeProcess:
+    """Calls the user's `worker_init_fn` where `get_worker_info().dataset` is the user's dataset.
+
+    Args:
+        worker_init_fn: the user's function.
+    """
+
+    def __init__(self, worker_init_fn: Callable[[int], None] | None) -> None:
+        self.worker_init_fn = worker_init_fn
+
+    def __call__(self, process: int) -> None:
+        info = get_worker_info()
+        if info is not None:
+            minibatches = cast("MiniBatches", info.dataset)
+            vars(info)["dataset"] = minibatches.dataset  # plain assignment is refused by some versions of torch
+        if self.worker_init_fn is not None:
+            self.worker_init_fn(process)
+
+
+def minibatch_loader(loader: DataLoader[Any], requests: Callable[[], Iterator[Request]], seed: int) -> DataLoader[Any]:
+    """A loader like the user's (processes, pinning, time-outs), that yields the requested mini-batches in order.
+
+    Args:
+        loader: the user's loader.
+        requests: called once for every iterator of the loader.
+        seed: of the processes; what they load has seeds of its own.
+    """
+    processes: dict[str, Any] = {}
     if loader.num_workers > 0:
-        workers = {
+        processes = {
             "timeout": loader.timeout,
-            "worker_init_fn": loader.worker_init_fn,
+            "worker_init_fn": _InitializeProcess(loader.worker_init_fn),
             "multiprocessing_context": loader.multiprocessing_context,
             "prefetch_factor": loader.prefetch_factor,
             "persistent_workers": loader.persistent_workers,
@@ -68,8 +105,8 @@ def minibatch_loader(loader: DataLoader[Any], requests: Callable[[], Iterator[Re
         collate_fn=_as_it_is,
         num_workers=loader.num_workers,
         pin_memory=loader.pin_memory,
-        generator=loader.generator,
-        **workers,
+        generator=torch.Generator().manual_seed(seed),  # otherwise torch's global one would be drawn from
+        **processes,
     )
 
 

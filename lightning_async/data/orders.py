@@ -8,10 +8,9 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
 
 from lightning_async.data.partition import IndexArray
-from lightning_async.data.seeding import seeded
+from lightning_async.data.seeding import own_generators, reseed, seeded
 from lightning_async.randomness import derived_seed
 
 Indices: TypeAlias = object
@@ -68,16 +67,22 @@ class SamplerOrder(Order):
     def epoch(self, epoch: int) -> Iterator[Indices]:
         """The sampler's mini-batches, read in small chunks.
 
-        The sampler may draw when it is asked for its iterator or at any later moment, from torch, numpy or `random`:
-        every chunk is read under a seed derived from (seed, epoch, chunk).
+        The sampler may draw when it is asked for its iterator or at any later moment, from torch, numpy, `random` or
+        generators of its own: every chunk is read under a seed derived from (seed, epoch, chunk).
         """
         iterator: Iterator[Indices] = iter(())
         left = self.limit
         chunk = 0
+        samplers = list(_with_inner(self.sampler))
         while left is None or left > 0:
-            with seeded(derived_seed(self.seed, "order", epoch, chunk)):
+            chunk_seed = derived_seed(self.seed, "order", epoch, chunk)
+            with seeded(chunk_seed):
+                for sampler in samplers:
+                    reseed(own_generators(sampler), chunk_seed)
                 if chunk == 0:
-                    self._begin(epoch)
+                    for sampler in samplers:
+                        if hasattr(sampler, "set_epoch"):
+                            sampler.set_epoch(epoch)
                     iterator = iter(self.sampler)
                 indices = list(islice(iterator, _CHUNK if left is None else min(_CHUNK, left)))
             if not indices:
@@ -86,14 +91,12 @@ class SamplerOrder(Order):
             chunk += 1
             left = None if left is None else left - len(indices)
 
-    def _begin(self, epoch: int) -> None:
-        samplers: tuple[Any, ...] = (self.sampler, getattr(self.sampler, "sampler", None))
-        for sampler in samplers:
-            if hasattr(sampler, "set_epoch"):
-                sampler.set_epoch(epoch)
-            generator = getattr(sampler, "generator", None)
-            if isinstance(generator, torch.Generator):
-                generator.manual_seed(derived_seed(self.seed, "sampler", epoch))
+
+def _with_inner(sampler: Any) -> Iterator[Any]:
+    """A sampler, the one that it takes its indices from, and so on."""
+    while sampler is not None:
+        yield sampler
+        sampler = getattr(sampler, "sampler", None)
 
 
 class ShardOrder(Order):
@@ -106,10 +109,19 @@ class ShardOrder(Order):
         drop_last: whether an incomplete last mini-batch is dropped, unless it is the only one.
         seed: the run's seed.
         worker: the worker, so that workers shuffle independently.
+        limit: mini-batches in a pass, if the pass is to be cut short.
     """
 
     def __init__(
-        self, shard: IndexArray, batch_size: int, *, shuffle: bool, drop_last: bool, seed: int, worker: int
+        self,
+        shard: IndexArray,
+        batch_size: int,
+        *,
+        shuffle: bool,
+        drop_last: bool,
+        seed: int,
+        worker: int,
+        limit: int | None = None,
     ) -> None:
         self.shard = shard
         self.batch_size = batch_size
@@ -117,6 +129,7 @@ class ShardOrder(Order):
         self.drop_last = drop_last
         self.seed = seed
         self.worker = worker
+        self.limit = limit
 
     def epoch(self, epoch: int) -> Iterator[Indices]:
         """The mini-batches of one pass over the shard."""
@@ -126,5 +139,7 @@ class ShardOrder(Order):
         end = len(indices)
         if self.drop_last and end > self.batch_size:
             end -= end % self.batch_size
+        if self.limit is not None:
+            end = min(end, self.limit * self.batch_size)
         for start in range(0, end, self.batch_size):
             yield indices[start : min(start + self.batch_size, end)].tolist()

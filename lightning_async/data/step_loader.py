@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -9,7 +10,7 @@ from typing import Any, cast
 
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from lightning_async.data.minibatches import Request, minibatch_loader
+from lightning_async.data.minibatches import NOTHING, Request, minibatch_loader
 from lightning_async.data.orders import Order, Position, SamplerOrder, ShardOrder
 from lightning_async.data.partition import Partition
 from lightning_async.randomness import derived_seed
@@ -69,22 +70,25 @@ class StepLoader:
         self._steps_per_epoch = None if length is None else max(1, length // (jobs_per_step or 1))
         self._limited = max_steps_per_epoch is not None
         self._sharded = partition is not None
+        limit = None if max_steps_per_epoch is None else max_steps_per_epoch * (jobs_per_step or 1)
         if partition is not None:
-            self._orders = _shard_orders(loader, partition, num_workers, seed)
+            self._orders = _shard_orders(loader, partition, num_workers, seed, limit)
         elif _is_map_style(loader):
             sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-            limit = None if max_steps_per_epoch is None else max_steps_per_epoch * (jobs_per_step or 1)
             self._orders = {_SHARED: SamplerOrder(sampler, seed, limit)}
         else:
             self._orders = {}
-        self._minibatches = minibatch_loader(loader, self._requests) if self._orders else None
+        self._minibatches = (
+            minibatch_loader(loader, self._requests, derived_seed(seed, "processes")) if self._orders else None
+        )
         self._stream: Iterator[Any] | None = None  # of an iterable, which goes on across epochs
         self._passes = 0
         if not self._orders:
             warnings.warn(
-                "the training data can only be read in order (an IterableDataset, or an iterable that is not a "
-                "DataLoader): a run that is resumed in the middle of an epoch reads that epoch from its beginning. "
-                "Use a map-style dataset to have it continue where it was.",
+                f"the training data ({type(loader).__name__}) can only be read in order, as an IterableDataset, an "
+                f"iterable that is not a DataLoader, or a DataLoader with an __iter__ of its own: a run that is "
+                f"resumed in the middle of an epoch reads that epoch from its beginning. Use a torch DataLoader over a "
+                f"map-style dataset to have it continue where it was.",
                 stacklevel=2,
             )
 
@@ -164,6 +168,8 @@ class StepLoader:
             committed = self.completed
             shards = self._step_at(ahead)
             ahead += 1
+            if not shards:
+                yield NOTHING  # so that reading ahead comes to an end if no step has a job any more
             for owner in shards:
                 shard = _SHARED if owner is None else owner
                 if shard not in readers:
@@ -176,6 +182,8 @@ class StepLoader:
         minibatches = iter(cast("DataLoader[Any]", self._minibatches))
         while True:
             shards = self._step_at(len(self._uncommitted))
+            if not shards:
+                next(minibatches)
             item = [next(minibatches) for _ in shards]
             after: dict[int, Position] = {}
             for _ in shards:
@@ -230,8 +238,10 @@ def _is_map_style(loader: Any) -> bool:
     )
 
 
-def _shard_orders(loader: Any, partition: Partition, num_workers: int, seed: int) -> dict[int, Order]:
-    """One stream per worker.
+def _shard_orders(
+    loader: Any, partition: Partition, num_workers: int, seed: int, limit: int | None
+) -> dict[int, Order]:
+    """One stream per worker; a limited pass over the data is made of equal parts of all workers.
 
     Raises:
         TypeError: if the loader is not one whose data can be split.
@@ -247,16 +257,23 @@ def _shard_orders(loader: Any, partition: Partition, num_workers: int, seed: int
             f"partition={partition!r} makes the mini-batches of each worker itself: give the DataLoader a batch_size "
             f"in place of a batch_sampler"
         )
-    if not isinstance(loader.sampler, (RandomSampler, SequentialSampler)):
+    shuffled = isinstance(loader.sampler, RandomSampler) and not loader.sampler.replacement
+    if not shuffled and not isinstance(loader.sampler, SequentialSampler):
         raise TypeError(
             f"partition={partition!r} reads each worker's samples in order or shuffled, as shuffle=False or "
-            f"shuffle=True of the DataLoader says; it cannot use {type(loader.sampler).__name__}"
+            f"shuffle=True of the DataLoader says; it cannot use a {type(loader.sampler).__name__}"
+            + (" with replacement" if isinstance(loader.sampler, RandomSampler) else "")
         )
     shards = partition.assign(loader.dataset, num_workers, seed)
-    shuffle = isinstance(loader.sampler, RandomSampler)
     return {
         worker: ShardOrder(
-            shard, loader.batch_size, shuffle=shuffle, drop_last=loader.drop_last, seed=seed, worker=worker
+            shard,
+            loader.batch_size,
+            shuffle=shuffled,
+            drop_last=loader.drop_last,
+            seed=seed,
+            worker=worker,
+            limit=None if limit is None else max(1, math.ceil(limit / num_workers)),
         )
         for worker, shard in enumerate(shards)
     }
