@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 __all__ = [
+    "NEVER",
     "Closure",
     "StepValues",
     "StrategyRegistry",
@@ -34,8 +35,11 @@ __all__ = [
     "logging_step",
     "run_validation",
     "set_step_loss",
+    "should_log",
+    "show_progress",
     "takes_dataloader_iter",
     "validate_after_this_batch",
+    "validates_by_the_clock",
 ]
 
 
@@ -104,6 +108,22 @@ def set_step_loss(closure: Closure, loss: Tensor) -> None:
 def logging_step(trainer: Trainer) -> int:
     """The step under which Lightning logs what belongs to the current batch."""
     return trainer.fit_loop.epoch_loop._batches_that_stepped
+
+
+def should_log(trainer: Trainer) -> bool:
+    """Whether, in `on_train_batch_end`, Lightning is about to log the step that has just been made."""
+    return trainer._logger_connector.should_update_logs or bool(trainer.fast_dev_run)  # type: ignore[attr-defined]
+
+
+def show_progress(trainer: Trainer, name: str, text: str) -> None:
+    """Show a text in the progress bar; a number would be shown with three digits."""
+    metrics: dict[str, Any] = trainer._logger_connector._progress_bar_metrics
+    metrics[name] = text
+
+
+def validates_by_the_clock(trainer: Trainer) -> bool:
+    """Whether `val_check_interval` is a duration of real time."""
+    return trainer._val_check_time_interval is not None  # type: ignore[attr-defined]
 
 
 def validate_after_this_batch(trainer: Trainer, validate: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import torch
@@ -10,17 +11,18 @@ from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.trainer.states import TrainerFn
 from typing_extensions import override
 
-from lightning_async._compat import logging_step
+from lightning_async._compat import logging_step, should_log, show_progress
 from lightning_async.callbacks.strategy import simulated_strategy
+from lightning_async.simulation import SimulatedCluster, Step
 
 
 class LogicalTimeMonitor(Callback):
     """Logs logical time, delays, discarded work and utilization, with any logger, and shows logical time as progress.
 
-    Logged whenever the Trainer logs a step (`log_every_n_steps`), over the steps since the last time:
+    Logged whenever the Trainer logs a step (`log_every_n_steps`):
 
     * `logical_time` of the step;
-    * `delay/mean` and `delay/max` of the gradients used, in server updates;
+    * `delay/mean` and `delay/max` of the jobs used since the last time, in server updates;
     * `discarded`: jobs refused or stopped, and `nonfinite`: gradients left out, both in total;
     * `utilization`: worker time spent on jobs that were used, over n times the logical time elapsed, in total;
     * `busy`: worker time spent on any job, over n times the logical time elapsed, in total.
@@ -35,7 +37,9 @@ class LogicalTimeMonitor(Callback):
     """
 
     def __init__(self) -> None:
+        self._counted = 0  # steps
         self._used_time = 0.0
+        self._busy_time = 0.0
         self._delays: list[int] = []
 
     @override
@@ -52,9 +56,22 @@ class LogicalTimeMonitor(Callback):
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.global_step == 0:
-            self._used_time = 0.0
-            self._delays = []
+        strategy = simulated_strategy(trainer, self)
+        server = strategy.server
+        if server is None:
+            return
+        if self._counted > server.completed:
+            self._counted, self._used_time, self._delays = 0, 0.0, []
+        # Steps that were made without this callback, or after its state was saved, are counted all the same.
+        for step in islice(strategy.method.steps(strategy.cluster), self._counted, server.completed):
+            self._count(step, server.cluster)
+
+    @override
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        strategy = simulated_strategy(trainer, self)
+        if strategy.server is not None and strategy.next_time >= 0:
+            # Now the clock of the cluster shows the time of the step; after it, it may show that of the next one.
+            self._busy_time = strategy.server.cluster.busy_time
 
     @override
     def on_train_batch_end(
@@ -64,13 +81,11 @@ class LogicalTimeMonitor(Callback):
         step, server = strategy.last_step, strategy.server
         if step is None or server is None:
             return
-        cluster = server.cluster
-        for job in step.jobs:
-            self._used_time += cluster.worker_time(job)
-        self._delays.extend(step.delays)
+        self._count(step, server.cluster)
+        show_progress(trainer, "logical_time", f"{step.time:.6g}")
         # Logged at every step, so that it always stands beside what the module logs.
-        pl_module.log("logical_time", _exact(step.time), prog_bar=True, on_step=True, on_epoch=False, batch_size=1)
-        if trainer.global_step % trainer.log_every_n_steps:  # type: ignore[attr-defined]
+        pl_module.log("logical_time", _exact(step.time), on_step=True, on_epoch=False, batch_size=1)
+        if not should_log(trainer):
             return
         values = {"discarded": float(server.discarded), "nonfinite": float(server.nonfinite)}
         if self._delays:
@@ -78,8 +93,9 @@ class LogicalTimeMonitor(Callback):
             values["delay/max"] = float(max(self._delays))
             self._delays = []
         if step.time > 0:
-            values["utilization"] = self._used_time / (cluster.num_workers * step.time)
-            values["busy"] = cluster.busy_time / (cluster.num_workers * cluster.now)
+            worker_time = server.cluster.num_workers * step.time
+            values["utilization"] = self._used_time / worker_time
+            values["busy"] = self._busy_time / worker_time
         for logger in trainer.loggers:
             logger.log_metrics({"logical_time": step.time, **values}, step=logging_step(trainer))
 
@@ -88,12 +104,19 @@ class LogicalTimeMonitor(Callback):
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
             pl_module.log("logical_time", _exact(simulated_strategy(trainer, self).logical_time), batch_size=1)
 
+    def _count(self, step: Step, cluster: SimulatedCluster) -> None:
+        self._counted = step.index + 1
+        for job in step.jobs:
+            self._used_time += cluster.worker_time(job)
+        self._delays.extend(step.delays)
+
     @override
     def state_dict(self) -> dict[str, Any]:
-        return {"used_time": self._used_time, "delays": list(self._delays)}
+        return {"counted": self._counted, "used_time": self._used_time, "delays": list(self._delays)}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._counted = state_dict["counted"]
         self._used_time = state_dict["used_time"]
         self._delays = list(state_dict["delays"])
 

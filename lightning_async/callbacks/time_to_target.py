@@ -9,6 +9,7 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
+from lightning_utilities.core.rank_zero import rank_zero_warn
 from typing_extensions import override
 
 from lightning_async._compat import logging_step
@@ -20,7 +21,8 @@ class TimeToTarget(Callback):
     """Records the logical time at which a validation metric first reaches a value.
 
     With `window` w, the mean of the last w validations must reach it. The result is in the attribute `time`, None as
-    long as the target was not reached, and is logged once as `time_to_target/<metric>`.
+    long as the target was not reached, and is logged once as `time_to_target/<metric>`, or as
+    `time_to_target/<metric>/<value>` if there are several targets for the metric.
 
     Args:
         metric: name of a logged validation metric.
@@ -30,7 +32,7 @@ class TimeToTarget(Callback):
         stop: whether training stops when the target is reached.
 
     Raises:
-        ValueError: if `mode` or `window` is not allowed, or `value` is NaN.
+        ValueError: if `mode` or `window` is not allowed, `value` is not a number, or `metric` is not a name.
 
     Example:
         >>> from lightning.pytorch import Trainer
@@ -41,7 +43,9 @@ class TimeToTarget(Callback):
     def __init__(
         self, metric: str, value: float, mode: Literal["max", "min"], window: int = 1, stop: bool = False
     ) -> None:
-        if not isinstance(value, (int, float)) or value != value:
+        if not isinstance(metric, str) or not metric:
+            raise ValueError(f"metric must be the name of a logged validation metric, got {metric!r}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise ValueError(f"value must be a number, got {value!r}")
         self.metric = metric
         self.value = float(value)
@@ -67,6 +71,13 @@ class TimeToTarget(Callback):
         if trainer.global_step == 0:
             self.time = None
             self._last.clear()
+        if not trainer.enable_validation:
+            rank_zero_warn(
+                f"TimeToTarget({self.metric!r}) will never see its metric: {type(pl_module).__name__} has no "
+                f"validation_step, or there are no validation data, or limit_val_batches is 0."
+            )
+        if self.stop and self.time is not None:
+            trainer.should_stop = True  # the run was interrupted when it had reached the target
 
     @override
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -84,9 +95,16 @@ class TimeToTarget(Callback):
         if mean >= self.value if self.mode == "max" else mean <= self.value:
             self.time = simulated_strategy(trainer, self).logical_time
             for logger in trainer.loggers:
-                logger.log_metrics({f"time_to_target/{self.metric}": self.time}, step=logging_step(trainer))
+                logger.log_metrics(
+                    {self._logged_name(trainer): self.time, "logical_time": self.time}, step=logging_step(trainer)
+                )
             if self.stop:
                 trainer.should_stop = True
+
+    def _logged_name(self, trainer: Trainer) -> str:
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        targets = [other for other in callbacks if isinstance(other, TimeToTarget) and other.metric == self.metric]
+        return f"time_to_target/{self.metric}" + (f"/{self.value:g}" if len(targets) > 1 else "")
 
     @override
     def state_dict(self) -> dict[str, Any]:
