@@ -61,7 +61,7 @@ def ringmaster_lmo_parameters(
     if growth > 0:
         step_sizes.append(1.0 / growth)
         if noise > 0:
-            step_sizes.append(curvature / (growth * noise))
+            step_sizes.append(curvature / growth / noise)
     # The quotient is exact for thresholds that are integers on paper.
     threshold = math.ceil(1.0 / alpha * (1.0 - 1e-12))
     return LMOParameters(alpha, threshold, min(step_sizes))

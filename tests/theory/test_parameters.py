@@ -63,6 +63,10 @@ def test_every_term_of_the_step_size_can_be_the_smallest():
         assert ringmaster_lmo_parameters(gap, smoothness, 0.0, updates, growth).step_size == pytest.approx(expected)
 
 
+def test_constants_whose_product_underflows_give_the_limit():
+    assert ringmaster_lmo_parameters(1.0, 1.0, 1e-200, 4, growth=1e-200).step_size == pytest.approx(0.5)
+
+
 def test_without_noise_the_newest_gradient_is_the_momentum():
     found = ringmaster_lmo_parameters(1.0, 1.0, 0.0, 10)
     assert (found.alpha, found.threshold) == (1.0, 1)
