@@ -177,6 +177,17 @@ def test_failed_and_diverged_runs_are_shown_and_failed_ones_tried_again(
     assert sum(again[path] != first[path] for path in first) == 1
 
 
+def test_a_metric_that_is_not_logged_ends_the_run_at_its_first_evaluation(
+    tmp_path: Path, write_comparison: Write
+) -> None:
+    comparison = write_comparison(tmp_path, seeds=[0], target={"metric": "val/accuracy", "value": 0.5})
+    run = next(iter(known_runs(load_comparison(comparison), {}).values()))
+    result = execute(run, tmp_path / "run", checkpoint_every=60.0, report=lambda _: None)
+    assert result.status == "failed"
+    assert "does not log val/accuracy" in result.error
+    assert "logged were: val/loss" in result.error
+
+
 def test_a_configuration_that_cannot_be_built_stops_the_comparison_before_it_starts(
     tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,9 +75,12 @@ def execute(
             )
     except Exception:
         result.status, result.error = "failed", traceback.format_exc()
+        result.end_time = history.times[-1] if history.times else 0.0
     finally:
         if logger is not None:
-            logger.experiment.finish()
+            import wandb as client
+
+            client.finish()
     result.times, result.steps, result.train_loss = history.times, history.steps, history.train_loss
     result.metrics, result.wall_seconds = history.metrics, history.wall_seconds
     return result

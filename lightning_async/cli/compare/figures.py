@@ -27,8 +27,8 @@ _DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1)), (0, 
 def write_figure(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> list[Path]:
     """Draws one row per panel, the metric on the left and the loss on the right, as PNG and PDF.
 
-    Lines are means over seeds, bands reach from the smallest to the largest seed. Where only some of the seeds have a
-    value (they diverged, or stopped at the target) the remaining ones are drawn singly.
+    Lines are means over seeds, bands one standard error of the mean to either side. Where only some of the seeds have
+    a value (they diverged, or stopped at the target) the remaining ones are drawn singly.
 
     Returns:
         The files, the PNG first.
@@ -101,9 +101,10 @@ def _draw(
     mean = curves.mean(axis=0)
     axes.plot(grid, mean, color=style.color, linestyle=style.linestyle, linewidth=1.6)
     band = np.isfinite(mean)
-    axes.fill_between(
-        grid[band], curves[:, band].min(0), curves[:, band].max(0), color=style.color, alpha=0.15, linewidth=0
-    )
+    if len(curves) > 1:
+        error = curves.std(axis=0, ddof=1) / math.sqrt(len(curves))
+        low, high = (mean - error)[band], (mean + error)[band]
+        axes.fill_between(grid[band], low, high, color=style.color, alpha=0.15, linewidth=0)
     for run, curve in zip(runs, curves, strict=True):
         axes.plot(grid, np.where(band, math.nan, curve), color=style.color, linewidth=0.7, alpha=0.8)
         finite = np.flatnonzero(np.isfinite(curve))

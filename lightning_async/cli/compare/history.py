@@ -51,7 +51,7 @@ class History(Callback):
     """Records every validation metric, and the mean training loss in between, against logical time.
 
     Args:
-        watch: Metrics that must stay finite; the first that is not ends the run as diverged.
+        watch: Metrics that must be logged and stay finite; the first that is not finite ends the run as diverged.
         stop: End the run once it has arrived here.
         report: Called with the logical time, at most every `report_interval` seconds.
         report_interval: Seconds of wall time between two reports.
@@ -102,11 +102,17 @@ class History(Callback):
         if trainer.sanity_checking:
             return
         row = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        absent = [name for name in self._watch if name not in row]
+        if absent:
+            raise ValueError(
+                f"validation does not log {', '.join(absent)}, which the comparison's target.metric or loss names; "
+                f"logged were: {', '.join(sorted(row)) or 'none'}"
+            )
         if self.steps and self.steps[-1] == trainer.global_step:
             # A run that is resumed from a checkpoint made just after an evaluation may repeat that evaluation.
             self._drop_last()
         self._append(logical_time(trainer), trainer.global_step, row)
-        if any(not math.isfinite(row[name]) for name in self._watch if name in row):
+        if any(not math.isfinite(row[name]) for name in self._watch):
             self.diverged = True
             trainer.should_stop = True
         if self._stop is not None and self._stop.metric in self.metrics:

@@ -80,7 +80,7 @@ def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list
         "* Workers, the same times for every method:\n",
         _code(str(yaml.safe_dump(comparison.cluster, sort_keys=False)), "yaml"),
         "![Curves against logical time](curves.png)\n",
-        "Lines are means over seeds, bands reach from the smallest to the largest seed.\n",
+        "Lines are means over seeds, bands one standard error of the mean to either side.\n",
         "## Results\n",
         *tables,
         "Mean and standard error over seeds. Speed-ups are means of ratios paired by seed. A run that did not reach "
