@@ -76,7 +76,7 @@ class _InitializeProcess:
         info = get_worker_info()
         if info is not None:
             minibatches = cast("MiniBatches", info.dataset)
-            vars(info)["dataset"] = minibatches.dataset  # plain assignment is refused by some versions of torch
+            object.__setattr__(info, "dataset", minibatches.dataset)  # plain assignment is refused
         if self.worker_init_fn is not None:
             self.worker_init_fn(process)
 
