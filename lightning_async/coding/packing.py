@@ -43,6 +43,12 @@ def pack(indices: Tensor, bits: int) -> Tensor:
         low, high = (int(end) for end in indices.aminmax())
         if low < 0 or high >> bits:
             raise ValueError(f"indices must lie in [0, {2**bits}) to fit {bits} bits; got {low} to {high}.")
+    return pack_valid(indices, bits)
+
+
+def pack_valid(indices: Tensor, bits: int) -> Tensor:
+    """`pack` without looking at the values, for callers that have made sure that they fit."""
+    count = indices.numel()
     whole = count - count % 8
     out = torch.empty(packed_size(count, bits), dtype=torch.uint8, device=indices.device)
     position = 0

@@ -19,12 +19,14 @@ from lightning_async.coding.buckets import (
     bucket_ranges,
     bucket_sums,
     chunks,
+    fill_uniform,
     normalised,
     safe_factors,
     store_indices,
+    undo_factors,
 )
 from lightning_async.coding.message import Message
-from lightning_async.coding.packing import pack, unpack
+from lightning_async.coding.packing import pack_valid, unpack
 from lightning_async.coding.validation import MAX_BITS, as_count
 from lightning_async.coding.variance import QuantizerName
 
@@ -90,37 +92,36 @@ class _MinMaxQuantizer(Quantizer):
             low = -high
         return low, high
 
-    def _grid(self, low: Tensor, high: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor, bool]:
-        """Step and safe factor of every bucket, the (scaled) lower end, and whether any factor is not 1."""
+    def _grid(self, low: Tensor, high: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Step and lower end of every bucket, and the safe factors by which both are scaled."""
         factor = safe_factors(torch.maximum(low.abs(), high.abs()), high - low)
-        scaled = bool((factor != 1).any())
-        base = low * factor
-        step = (high * factor - base) / (2**bits - 1)
-        return step, factor, base, scaled
+        if factor is not None:
+            low, high = low * factor, high * factor
+        return (high - low) / (2**bits - 1), low, factor
 
     def _encode(self, vector: Tensor, bits: int, seed: int) -> Message:
         low, high = self._ranges(vector)
-        step, factor, base, scaled = self._grid(low, high, bits)
-        inverse = torch.where(step > 0, 1.0 / step, torch.zeros_like(step))
+        step, base, factor = self._grid(low, high, bits)
+        inverse = step.reciprocal().nan_to_num_(posinf=0.0)  # nothing to scale in a bucket without range
         generator = torch.Generator(device=vector.device).manual_seed(seed)
         indices = torch.empty(vector.numel(), dtype=torch.uint8 if bits <= 8 else torch.int32, device=vector.device)
         scratch = torch.empty(2, min(CHUNK, vector.numel()), dtype=vector.dtype, device=vector.device)
         for start, stop, first, last in chunks(vector.numel(), self.bucket):
             shape = (last - first, -1)
-            dither = scratch[0, : stop - start].uniform_(generator=generator).view(shape)
+            dither = fill_uniform(scratch[0, : stop - start], generator).view(shape)
             values, place = vector[start:stop].view(shape), scratch[1, : stop - start].view(shape)
-            if scaled:
+            if factor is not None:
                 values = values * factor[first:last, None]
             torch.sub(values, base[first:last, None], out=place).mul_(inverse[first:last, None]).add_(dither)
             # The cast truncates, which is floor here; the clamp only catches a last place rounded up to 2^z.
             store_indices(place.clamp_(max=2**bits - 1), indices[start:stop].view(shape))
         scales = high.view(-1, 1) if self.symmetric else torch.stack((low, high), dim=1)
-        return Message(pack(indices, bits), scales, bits, vector.numel(), seed, vector.dtype)
+        return Message(pack_valid(indices, bits), scales, bits, vector.numel(), seed, vector.dtype)
 
     def decode(self, message: Message) -> Tensor:
         high = message.scales[:, -1]
         low = -high if self.symmetric else message.scales[:, 0]
-        step, factor, base, scaled = self._grid(low, high, message.bits)
+        step, base, factor = self._grid(low, high, message.bits)
         generator = torch.Generator(device=high.device).manual_seed(message.seed)
         indices = unpack(message.payload, message.bits, message.length)
         out = torch.empty(message.length, dtype=high.dtype, device=high.device)
@@ -130,13 +131,11 @@ class _MinMaxQuantizer(Quantizer):
             values = out[start:stop].view(shape)
             values.copy_(indices[start:stop].view(shape))
             if self.subtractive:
-                dither = scratch[: stop - start].uniform_(generator=generator).view(shape)
+                dither = fill_uniform(scratch[: stop - start], generator).view(shape)
                 values.sub_(dither).add_(0.5)
             values.mul_(step[first:last, None]).add_(base[first:last, None])
-            if scaled:
-                # A decoded value may lie half a step outside the range, and so beyond the largest number.
-                limit = torch.finfo(high.dtype).max * factor[first:last, None].clamp(max=1.0)
-                values.copy_(torch.minimum(torch.maximum(values, -limit), limit).div_(factor[first:last, None]))
+            if factor is not None:
+                undo_factors(values, factor[first:last, None])
         return out
 
     def kappa(self, vector: Tensor) -> float:

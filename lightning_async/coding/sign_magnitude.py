@@ -18,12 +18,14 @@ from lightning_async.coding.buckets import (
     bucket_ranges,
     bucket_sums,
     chunks,
+    fill_uniform,
     normalised,
     safe_factors,
     store_indices,
+    undo_factors,
 )
 from lightning_async.coding.message import Message
-from lightning_async.coding.packing import pack, unpack
+from lightning_async.coding.packing import pack_valid, unpack
 from lightning_async.coding.quantizers import Quantizer
 from lightning_async.coding.validation import as_count
 
@@ -42,45 +44,44 @@ class _SignMagnitude(Quantizer):
         """Coordinates of a bucket for a vector of this length."""
 
     @staticmethod
-    def _steps(scales: Tensor, dtype: torch.dtype, levels: int) -> tuple[Tensor, Tensor, bool]:
-        """Step (in the safe range) and safe factor of every bucket, and whether any factor is not 1."""
+    def _steps(scales: Tensor, dtype: torch.dtype, levels: int) -> tuple[Tensor, Tensor | None]:
+        """Step of every bucket, and the safe factors by which it is scaled."""
         largest = torch.finfo(dtype).max
         magnitude = scales.clamp(max=largest).to(dtype)
         factor = safe_factors(magnitude, magnitude)
-        step = (scales.double() * factor / levels).to(dtype)
-        return step, factor, bool((factor != 1).any())
+        step = scales.double() / levels if factor is None else scales.double() * factor / levels
+        return step.to(dtype), factor
 
     def _encode(self, vector: Tensor, bits: int, seed: int) -> Message:
         levels = 2 ** (bits - 1) - 1
         scales = self._scales(vector)
-        step, factor, scaled = self._steps(scales, vector.dtype, levels)
-        inverse = torch.where(step > 0, 1.0 / step, torch.zeros_like(step))
+        step, factor = self._steps(scales, vector.dtype, levels)
+        inverse = step.reciprocal().nan_to_num_(posinf=0.0)  # nothing to scale in a bucket without range
         generator = torch.Generator(device=vector.device).manual_seed(seed)
         indices = torch.empty(vector.numel(), dtype=torch.uint8 if bits <= 8 else torch.int32, device=vector.device)
         scratch = torch.empty(2, min(CHUNK, vector.numel()), dtype=vector.dtype, device=vector.device)
         for start, stop, first, last in chunks(vector.numel(), self._bucket(vector.numel())):
             shape = (last - first, -1)
-            uniform = scratch[0, : stop - start].uniform_(generator=generator).view(shape)
+            uniform = fill_uniform(scratch[0, : stop - start], generator).view(shape)
             values, place = vector[start:stop].view(shape), scratch[1, : stop - start].view(shape)
-            if scaled:
+            if factor is not None:
                 values = values * factor[first:last, None]
             torch.mul(values, inverse[first:last, None], out=place).add_(uniform).floor_()
             store_indices(place.clamp_(-levels, levels).add_(levels), indices[start:stop].view(shape))
-        return Message(pack(indices, bits), scales.view(-1, 1), bits, vector.numel(), seed, vector.dtype)
+        return Message(pack_valid(indices, bits), scales.view(-1, 1), bits, vector.numel(), seed, vector.dtype)
 
     def decode(self, message: Message) -> Tensor:
         dtype = message.dtype
         levels = 2 ** (message.bits - 1) - 1
         scales = message.scales[:, 0]
-        step, factor, scaled = self._steps(scales, dtype, levels)
+        step, factor = self._steps(scales, dtype, levels)
         indices = unpack(message.payload, message.bits, message.length)
         out = torch.empty(message.length, dtype=dtype, device=scales.device)
         for start, stop, first, last in chunks(message.length, self._bucket(message.length)):
             values = out[start:stop].view((last - first, -1))
             values.copy_(indices[start:stop].view_as(values)).sub_(levels).mul_(step[first:last, None])
-            if scaled:
-                limit = torch.finfo(dtype).max * factor[first:last, None].clamp(max=1.0)
-                values.copy_(torch.minimum(torch.maximum(values, -limit), limit).div_(factor[first:last, None]))
+            if factor is not None:
+                undo_factors(values, factor[first:last, None])
         return out
 
     def relative_variance(self, vector: Tensor, bits: int) -> float:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
 
 import numpy as np
 import pytest
@@ -35,14 +34,10 @@ def test_relative_errors_are_the_expected_ones(budget: int) -> None:
         np.testing.assert_allclose(rows[scheme], expected, rtol=0.006, atol=5e-5, err_msg=scheme)
 
 
-def test_the_command_prints_the_table() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "lightning_async.coding", "--budget", "10", "--rho", "0", "1"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"COLUMNS": "120", "OMP_NUM_THREADS": "1", "PATH": ""},
-    )
-    line = next(line for line in result.stdout.splitlines() if "proposed (interval)" in line)
+def test_the_command_prints_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("sys.argv", ["coding", "--budget", "10", "--rho", "0", "1"])
+    runpy.run_module("lightning_async.coding", run_name="__main__")
+    line = next(line for line in capsys.readouterr().out.splitlines() if "proposed (interval)" in line)
     assert "0.076" in line
     assert "0.0407" in line
