@@ -31,6 +31,7 @@ __all__ = [
     "StrategyRegistry",
     "configure_optimizers",
     "current_batch",
+    "forget_training_loader",
     "is_overridden",
     "logging_step",
     "run_validation",
@@ -57,6 +58,14 @@ def configure_optimizers(
 def takes_dataloader_iter(module: LightningModule) -> bool:
     """Whether `training_step` fetches its batches itself."""
     return bool(is_param_in_hook_signature(module.training_step, "dataloader_iter", explicit=True))
+
+
+def forget_training_loader(trainer: Trainer) -> None:
+    """Have the Trainer ask for its training loader again, if it has one already.
+
+    It has when `configure_optimizers` read `trainer.estimated_stepping_batches`, before a checkpoint was loaded.
+    """
+    trainer.fit_loop._combined_loader = None
 
 
 @contextmanager

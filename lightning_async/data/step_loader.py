@@ -93,7 +93,9 @@ class StepLoader:
             )
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "loader":
+        # A loader with a state would have it in checkpoints, where a plain Trainer with a plain loader refuses it; the
+        # position is in the strategy's state.
+        if name.startswith("__") or name in ("loader", "state_dict", "load_state_dict"):
             raise AttributeError(name)
         return getattr(self.loader, name)
 
@@ -125,13 +127,6 @@ class StepLoader:
             self.positions.update(self._uncommitted.popleft())
         if self._drawn:
             self._drawn.popleft()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: the position belongs to the strategy's state."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing: the position belongs to the strategy's state."""
 
     def seek(self, completed: int, positions: dict[int, Position]) -> None:
         """Go to the position after `completed` steps."""

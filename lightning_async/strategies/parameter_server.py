@@ -86,6 +86,7 @@ class ParameterServerStrategy(SimulatedStrategy):
         """The last step that was made."""
         self._position = 0
         self._started = False
+        self._started_at = 0
         self._warned = False
 
     @property
@@ -104,19 +105,29 @@ class ParameterServerStrategy(SimulatedStrategy):
             super().setup(trainer)
             return
         check_trainer(trainer, self._module, self.method)
+        # A second fit of the same module continues the first, as the Trainer's own counters do.
+        server = self.server
+        goes_on = server is not None and self._started_at + server.completed == trainer.global_step > 0
+        if not goes_on:
+            self._start_data()
         super().setup(trainer)
         optimizer = self.optimizers[0]
         check_optimizer(optimizer, self.method, self._scaler)
-        parameters = trainable(optimizer)
+        if server is not None and goes_on and list(map(id, server.parameters)) != list(map(id, trainable(optimizer))):
+            goes_on = False
+            self._start_data()
+        if not goes_on:
+            self._start_server(trainer.global_step)
         self._started = False
-        if self._goes_on(trainer, parameters):
-            return
+
+    def _start_server(self, global_step: int) -> None:
+        """Be at step 0 and logical time 0 when the Trainer is at `global_step`."""
         self.last_step = None
-        self._forget_data()
+        self._started_at = global_step
         self.server = ParameterServer(
             self.method,
             self.cluster,
-            parameters,
+            trainable(self.optimizers[0]),
             sharded=self.partition is not None,
             on_nonfinite=self.on_nonfinite,
         )
@@ -195,6 +206,8 @@ class ParameterServerStrategy(SimulatedStrategy):
         trainer = self._module.trainer
         state = checkpoint.get(CHECKPOINT_KEY)
         if state is None:
+            self._start_data()
+            self._start_server(checkpoint["global_step"])
             rank_zero_warn(
                 f"the checkpoint was written without {type(self).__name__}: weights and optimizer are taken from it, "
                 f"and the schedule starts at step 0 and logical time 0."
@@ -206,18 +219,10 @@ class ParameterServerStrategy(SimulatedStrategy):
                 f"run can end too early. Give one: max_epochs=-1 beside max_steps, or max_epochs alone."
             )
         self._check_fingerprint(state["run"])
+        completed = state["server"]["completed"]
+        self._start_data(completed, state["data"])
+        self._start_server(checkpoint["global_step"] - completed)
         self._fitting.load_state_dict(state["server"])
-        self._resume_data(self._fitting.completed, state["data"])
-
-    def _goes_on(self, trainer: Trainer, parameters: list[Tensor]) -> bool:
-        """Whether this fit continues the last one of the same module, as the Trainer's own counters do."""
-        server = self.server
-        return (
-            server is not None
-            and server.completed == trainer.global_step > 0
-            and len(parameters) == len(server.parameters)
-            and all(p is q for p, q in zip(parameters, server.parameters, strict=True))
-        )
 
     def _warn_of_nonfinite(self, step: Step) -> None:
         self._warned = True

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from typing_extensions import override
 
-from lightning_async._compat import configure_optimizers
+from lightning_async._compat import configure_optimizers, forget_training_loader
 from lightning_async.data import Partition
 from lightning_async.data.orders import Position
 from lightning_async.data.step_loader import StepLoader
@@ -131,14 +131,11 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self._step_loader, self._resume_at = loader, None
         return loader
 
-    def _forget_data(self) -> None:
-        """Start at the beginning of the data."""
-        self._step_loader = self._resume_at = None
-
-    def _resume_data(self, completed: int, positions: Mapping[int, tuple[int, int]]) -> None:
-        """Start where a run was after `completed` steps; the training loader is made later."""
+    def _start_data(self, completed: int = 0, positions: Mapping[int, tuple[int, int]] | None = None) -> None:
+        """Read the data from where a run was after `completed` steps; the training loader is made after this."""
         self._step_loader = None
-        self._resume_at = completed, {shard: Position(*at) for shard, at in positions.items()}
+        self._resume_at = completed, {shard: Position(*at) for shard, at in (positions or {}).items()}
+        forget_training_loader(self._module.trainer)
 
     @override
     def on_train_start(self) -> None:
