@@ -73,8 +73,9 @@ class Muon(LMO):
 
     Ringmaster Muon (arXiv 2605.18174) is this optimizer under the schedule of `RingmasterASGD`. It takes the
     module rather than its parameters, since who gets Muon is decided by module type: see :func:`param_groups`.
-    In a configuration it is the ``optimizer`` of a strategy, which hands it the LightningModule. Defaults are those
-    of the released code.
+    In a configuration it is the ``optimizer`` of a strategy, which hands it the LightningModule. Where it replaces
+    another class there, say SGD, jsonargparse keeps what has the same name, also defaults: then give ``momentum`` and
+    ``nesterov``. Defaults are those of the released code.
 
     Args:
         module: the model.
