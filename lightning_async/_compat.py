@@ -86,23 +86,33 @@ def current_batch(trainer: Trainer, batch: Any) -> Iterator[None]:
 class StepValues:
     """Means of the values that `self.log(..., on_step=True)` was given by the jobs of one step."""
 
-    def __init__(self) -> None:
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        # A job that does not log a value leaves that of an earlier one, which must not be taken twice.
+        self._seen = {key: metric._forward_cache for key, metric in self._metrics.items()}
         self._sums: dict[str, Tensor] = {}
         self._counts: dict[str, int] = {}
 
-    def collect(self, trainer: Trainer) -> None:
+    @property
+    def _metrics(self) -> dict[str, Any]:
+        return self._trainer._results or {}
+
+    def collect(self) -> None:
         """Take the values of the job that has just run."""
-        for key, metric in (trainer._results or {}).items():
+        for key, metric in self._metrics.items():
             value = metric._forward_cache
-            if metric.meta.on_step and isinstance(value, Tensor) and not metric.has_reset:
+            if value is self._seen.get(key):
+                continue
+            self._seen[key] = value
+            if metric.meta.on_step and isinstance(value, Tensor):
                 self._sums[key] = self._sums[key] + value if key in self._sums else value
                 self._counts[key] = self._counts.get(key, 0) + 1
 
-    def publish(self, trainer: Trainer) -> None:
+    def publish(self) -> None:
         """Let loggers and progress bar see the means."""
-        results: Any = trainer._results or {}
+        metrics = self._metrics
         for key, total in self._sums.items():
-            metric = results[key]
+            metric = metrics[key]
             metric._forward_cache = total / self._counts[key]
             if metric.is_tensor and not metric.meta.on_epoch:
                 metric.value = metric._forward_cache

@@ -250,8 +250,7 @@ class _Evaluation:
         self._strategy = strategy
         self._closure = closure
         self._parameters = parameters
-        self._several = strategy._jobs_per_step() != 1
-        self._values = StepValues()
+        self._values = StepValues(strategy._module.trainer) if strategy._jobs_per_step() != 1 else None
         self._losses: list[Tensor] = []
         self.overflowed: Gradient | None = None
         """Gradients in which the loss scale of fp16 has overflowed."""
@@ -262,8 +261,8 @@ class _Evaluation:
         strategy._position = position
         with job_randomness(job_seed(strategy.seed, job.worker, job.number), strategy.root_device):
             loss = self._closure()
-        if self._several:
-            self._values.collect(strategy._module.trainer)
+        if self._values is not None:
+            self._values.collect()
         if loss is None:
             return None
         self._losses.append(loss)
@@ -277,8 +276,8 @@ class _Evaluation:
 
     def publish(self) -> None:
         """Let loggers and `on_train_batch_end` see means over the jobs of the step."""
-        if self._several:
-            self._values.publish(self._strategy._module.trainer)
+        if self._values is not None:
+            self._values.publish()
             if self._losses:
                 set_step_loss(self._closure, torch.stack(self._losses).mean())
 

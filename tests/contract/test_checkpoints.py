@@ -203,6 +203,8 @@ def test_a_checkpoint_of_an_earlier_step_is_loaded_by_the_same_trainer() -> None
 
 def test_the_size_of_a_checkpoint_follows_the_iterates_in_use() -> None:
     asgd = torch.load(saved(strategy_of("asgd")))[KEY]["server"]["versions"]
-    rennala = torch.load(saved(ParameterServerStrategy(RennalaSGD(batch=2), uneven_cluster())))[KEY]["server"]["versions"]
+    rennala = torch.load(saved(ParameterServerStrategy(RennalaSGD(batch=2), uneven_cluster())))[KEY]["server"][
+        "versions"
+    ]
     assert 1 <= len(asgd) <= 3
     assert rennala == {}
