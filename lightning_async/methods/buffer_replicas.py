@@ -1,0 +1,90 @@
+"""The buffers of a module, such as BatchNorm's statistics, once for every replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class _Buffer(NamedTuple):
+    owner: nn.Module
+    name: str
+    values: Tensor  # (n, *shape)
+    rows: tuple[Tensor, ...]  # views of it
+
+    @property
+    def current(self) -> Tensor:
+        """What the module has now."""
+        tensor = self.owner._buffers[self.name]
+        if tensor is None or tensor.shape != self.rows[0].shape:
+            raise RuntimeError(
+                f"buffer {self.name!r} of {type(self.owner).__name__} changed from shape {tuple(self.rows[0].shape)} "
+                f"to {None if tensor is None else tuple(tensor.shape)} during training, but replicas need buffers of "
+                f"a fixed shape: keep it in a plain attribute, or make it as large as it can become"
+            )
+        return tensor
+
+
+class BufferReplicas:
+    """n copies of all buffers of a module, swapped in by pointer.
+
+    Args:
+        module: its owner, or None if there are no buffers.
+        num_replicas: number of copies n.
+    """
+
+    def __init__(self, module: nn.Module | None, num_replicas: int) -> None:
+        self._buffers: list[_Buffer] = []
+        seen: set[int] = set()
+        for owner in module.modules() if module is not None else ():
+            for name, tensor in owner._buffers.items():
+                if tensor is not None and id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    values = tensor.data.unsqueeze(0).repeat(num_replicas, *[1] * tensor.ndim)
+                    self._buffers.append(_Buffer(owner, name, values, values.unbind()))
+
+    def enter(self, replica: int) -> None:
+        """Let the module have the buffers of one replica."""
+        for buffer in self._buffers:
+            buffer.current.data = buffer.rows[replica]
+
+    def keep(self, replica: int) -> None:
+        """Take over buffers that the module has replaced by new tensors, in place of changing them.
+
+        Raises:
+            RuntimeError: if one has another shape than before.
+        """
+        for buffer in self._buffers:
+            current, row = buffer.current, buffer.rows[replica]
+            if current.data_ptr() != row.data_ptr():
+                row.copy_(current)
+                current.data = row
+
+    def enter_average(self) -> None:
+        """Let the module have the average of all replicas' buffers."""
+        for buffer in self._buffers:
+            buffer.current.data = _average(buffer.values)
+
+    def merge(self) -> None:
+        """Let every replica have the average."""
+        for buffer in self._buffers:
+            buffer.values.copy_(_average(buffer.values).expand_as(buffer.values))
+
+    def state_dict(self) -> list[Tensor]:
+        """The values of all replicas, buffer by buffer."""
+        return [buffer.values for buffer in self._buffers]
+
+    def load_state_dict(self, state: Sequence[Tensor]) -> None:
+        """Restore what `state_dict` returned."""
+        for buffer, values in zip(self._buffers, state, strict=True):
+            buffer.values.copy_(values)
+
+
+def _average(values: Tensor) -> Tensor:
+    """The mean of numbers, the maximum of counters and flags. Constants stay what they are, to the last bit."""
+    if not (values.is_floating_point() or values.is_complex()):
+        return values.amax(0)
+    return torch.where((values == values[0]).all(0), values[0], values.mean(0))

@@ -1,0 +1,102 @@
+"""Replicas of a list of tensors in one flat buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lightning_async.methods.masks import Indices
+
+_ALIGNMENT = 64  # bytes, as of torch's own allocations: kernels, and on some machines the last bits, depend on it
+
+
+class FlatReplicas:
+    """n copies of some tensors: one row per copy, and in it one view per tensor.
+
+    Every tensor begins at a multiple of 64 bytes, as it would in memory of its own. The gaps are zero in all rows, and
+    do no harm in sums and means over rows; `compact` leaves them out.
+
+    Args:
+        tensors: what is copied, at least one tensor, all of one dtype and on one device.
+        num_replicas: number of copies n.
+
+    Raises:
+        ValueError: if there is no tensor, or they differ in dtype or device.
+
+    Example:
+        >>> flat = FlatReplicas([torch.ones(2), torch.zeros(1, 3)], num_replicas=4)
+        >>> flat.compact().shape, flat.views(2)[1].shape
+        (torch.Size([4, 5]), torch.Size([1, 3]))
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], num_replicas: int) -> None:
+        if not tensors:
+            raise ValueError("there is nothing to train: the list of parameters is empty")
+        kinds = {(tensor.dtype, tensor.device) for tensor in tensors}
+        if len(kinds) > 1:
+            listed = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
+            raise ValueError(
+                f"replicas are kept in one flat buffer, so that all trainable parameters must have the same dtype and "
+                f"device, got {listed}: convert the module, for example with module.float(), or freeze the others"
+            )
+        (dtype, device), step = kinds.pop(), _ALIGNMENT // tensors[0].element_size()
+        self._shapes = [tensor.shape for tensor in tensors]
+        self._sizes = np.array([tensor.numel() for tensor in tensors])
+        padded = -(-self._sizes // step) * step
+        self._offsets = np.cumsum(padded) - padded
+        self._firsts = np.cumsum(self._sizes) - self._sizes
+        self.num_coordinates = int(self._sizes.sum())
+        """Number of scalars in one copy, d, without gaps."""
+        self.rows = torch.zeros(num_replicas, int(padded.sum()), dtype=dtype, device=device)
+        """The copies, `(n, d)` with gaps."""
+        for view, tensor in zip(self._split(self.rows), tensors, strict=True):
+            view.copy_(tensor)
+        self._views = [self._split(row) for row in self.rows]
+
+    def views(self, replica: int) -> list[Tensor]:
+        """The tensors of one copy, as views."""
+        return self._views[replica]
+
+    def split(self, row: Tensor) -> list[Tensor]:
+        """The tensors of a row of somebody else, as views."""
+        return self._split(row)
+
+    def positions(self, indices: Indices) -> Tensor:
+        """Where in a row coordinates are that are counted without gaps; both ascending."""
+        gaps = self._offsets - self._firsts
+        ends = np.searchsorted(indices, self._firsts[1:])
+        counts = np.diff(ends, prepend=0, append=len(indices))
+        return torch.from_numpy(indices + np.repeat(gaps, counts)).to(self.rows.device)
+
+    def compact(self) -> Tensor:
+        """The copies without gaps, `(n, d)`: the rows themselves if there are none."""
+        if self.rows.shape[1] == self.num_coordinates:
+            return self.rows
+        return torch.cat([view.flatten(1) for view in self._split(self.rows)], dim=1)
+
+    def load(self, compact: Tensor) -> None:
+        """Take over what `compact` returned."""
+        parts = torch.split(compact, self._sizes.tolist(), dim=1)
+        for view, part in zip(self._split(self.rows), parts, strict=True):
+            view.copy_(part.view_as(view))
+
+    def mean(self) -> Tensor:
+        """The mean of the copies, one row with gaps."""
+        return self.rows.mean(0)
+
+    def disagreement(self) -> float:
+        """Sum over copies of the squared distance to the mean."""
+        mean = self.rows.mean(0)
+        dtype = torch.promote_types(mean.dtype, torch.float32)
+        distances = torch.stack([torch.linalg.vector_norm(row - mean, dtype=dtype) for row in self.rows])
+        return float(distances.cpu().double().square().sum())
+
+    def _split(self, rows: Tensor) -> list[Tensor]:
+        """The tensors in one row, or in several at once (then with the copies as the first dimension)."""
+        return [
+            rows.narrow(-1, int(offset), int(size)).view(*rows.shape[:-1], *shape)
+            for offset, size, shape in zip(self._offsets, self._sizes, self._shapes, strict=True)
+        ]

@@ -1,0 +1,97 @@
+"""n replicas of a model and its optimizer, of which one at a time is in place."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from lightning_async.methods.buffer_replicas import BufferReplicas
+from lightning_async.methods.flat import FlatReplicas
+
+_State: TypeAlias = "defaultdict[Tensor, Any]"
+
+
+class Replicas:
+    """Parameters, buffers and optimizer states of n replicas, swapped in by pointer.
+
+    What stands in the parameters at the start is where all replicas begin. From then on the parameters are views: of
+    one replica, or of the average model, which is made when it is asked for and given up when a replica enters.
+
+    Args:
+        parameters: the trainable parameters.
+        optimizer: optimises them; of its state there is one for each replica, its hyper-parameters are shared.
+        num_replicas: number of replicas n.
+        module: owner of the buffers, if there are any.
+
+    Raises:
+        ValueError: if the parameters differ in dtype or device, or there are none.
+    """
+
+    def __init__(
+        self, parameters: Sequence[Tensor], optimizer: Optimizer, num_replicas: int, module: nn.Module | None = None
+    ) -> None:
+        self.parameters = list(parameters)
+        self.flat = FlatReplicas([p.data for p in self.parameters], num_replicas)
+        self.buffers = BufferReplicas(module, num_replicas)
+        self.in_place: int | Literal["average"] | None = None
+        """Which replica the parameters hold; None before the first has entered."""
+        self.attach(optimizer)
+
+    def attach(self, optimizer: Optimizer) -> None:
+        """Use an optimizer, whose state every replica begins with."""
+        self.optimizer = optimizer
+        self._states = [optimizer.state, *(_copied(optimizer.state) for _ in self.flat.rows[1:])]
+
+    def enter(self, replica: int) -> None:
+        """Let parameters, buffers and optimizer hold one replica; nothing is copied."""
+        for p, view in zip(self.parameters, self.flat.views(replica)):  # noqa: B905  equal lengths, hot path
+            p.data = view
+        self.buffers.enter(replica)
+        self.optimizer.state = self._states[replica]
+        self.in_place = replica
+
+    def keep(self) -> None:
+        """A step has been made with the replica that is in place: keep what is not kept by pointer."""
+        assert isinstance(self.in_place, int)
+        self.buffers.keep(self.in_place)
+        self._states[self.in_place] = self.optimizer.state
+
+    def enter_average(self) -> None:
+        """Let parameters and buffers hold the average model; the optimizer's state stays as it is."""
+        if self.in_place == "average":
+            return
+        for p, view in zip(self.parameters, self.flat.split(self.flat.mean()), strict=True):
+            p.data = view
+        self.buffers.enter_average()
+        self.in_place = "average"
+
+    def state_dict(self) -> dict[str, Any]:
+        """All replicas."""
+        current = self.optimizer.state
+        optimizers = []
+        for state in self._states:
+            self.optimizer.state = state
+            optimizers.append(self.optimizer.state_dict()["state"])
+        self.optimizer.state = current
+        return {"parameters": self.flat.compact(), "buffers": self.buffers.state_dict(), "optimizers": optimizers}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.flat.load(state["parameters"])
+        self.buffers.load_state_dict(state["buffers"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        for replica, optimizer_state in enumerate(state["optimizers"]):
+            # The optimizer's own loading moves tensors to their device, and knows which ones stay on the CPU.
+            self.optimizer.load_state_dict({"state": copy.deepcopy(optimizer_state), "param_groups": groups})
+            self._states[replica] = self.optimizer.state
+
+
+def _copied(state: _State) -> _State:
+    """The state of another optimizer of the same parameters."""
+    values = {p: {key: copy.deepcopy(value) for key, value in of_p.items()} for p, of_p in state.items()}
+    return defaultdict(dict, values)
