@@ -69,16 +69,22 @@ def allocation(largest: int, with_large_dp: bool) -> None:
 
 
 def gap() -> None:
-    table = Table("budget", "instances", "missed", "mean gap", "worst gap", title="top_k against exact (common kappa)")
+    table = Table("instances", "number", "missed", "mean gap", "worst gap", title="top_k against exact (common kappa)")
     rng = np.random.default_rng(0)
-    for label, low, high in (("tight, Z <= 2 k", 0.2, 2.0), ("ample, Z = 4 k to 8 k", 4.0, 8.0)):
+    cases = (
+        ("p in [0, 1), zmax 16, Z <= 2 k", 1.0, 16, 0.2, 2.0),
+        ("p in [0, 1), zmax 16, Z = 4 k to 8 k", 1.0, 16, 4.0, 8.0),
+        ("p within 0.1, zmax 4, Z <= 3 k", 0.1, 4, 0.2, 3.0),
+        ("p within 0.01, zmax 4, Z <= 3 k", 0.01, 4, 0.2, 3.0),
+    )
+    for label, spread, zmax, low, high in cases:
         gaps = []
-        for _ in range(3_000):
-            workers = int(rng.integers(2, 11))
-            p = rng.random(workers) * rng.choice([0.1, 0.5, 1.0])
-            kappa, budget = float(rng.uniform(1, 30)), max(1, int(rng.uniform(low, high) * workers))
+        for _ in range(2_000):
+            workers = int(rng.integers(2, 9))
+            p = rng.uniform(0, 1 - spread) + spread * rng.random(workers)
+            kappa, budget = float(np.exp(rng.uniform(-1, 3.5))), max(1, int(rng.uniform(low, high) * workers))
             top_k, exact = (
-                utility(allocate_bits(p, budget, kappa=kappa, method=method), p, kappa=kappa)
+                utility(allocate_bits(p, budget, kappa=kappa, zmax=zmax, method=method), p, kappa=kappa)
                 for method in ("top_k", "exact")
             )
             gaps.append(1 - top_k / exact)

@@ -20,13 +20,21 @@ from lightning_async.coding.loads import loads, proportional_loads
 from lightning_async.coding.message import Message, message_seed
 from lightning_async.coding.packing import pack, packed_size, unpack
 from lightning_async.coding.quantizers import NoQuantizer, Quantizer, StochasticRounding, SubtractiveDither
-from lightning_async.coding.registry import CODE_NAMES, QUANTIZERS, make_code, make_quantizer
+from lightning_async.coding.registry import (
+    CODE_NAMES,
+    DECODER_NAMES,
+    QUANTIZERS,
+    make_code,
+    make_decoder,
+    make_quantizer,
+)
 from lightning_async.coding.set_aware import SetAwareDecoder
 from lightning_async.coding.sign_magnitude import QSGD, NormScaled
 from lightning_async.coding.variance import QuantizerName, relative_variance, utility
 
 __all__ = [
     "CODE_NAMES",
+    "DECODER_NAMES",
     "QSGD",
     "QUANTIZERS",
     "AllocationMethod",
@@ -65,6 +73,7 @@ __all__ = [
     "interval_fill",
     "loads",
     "make_code",
+    "make_decoder",
     "make_quantizer",
     "message_seed",
     "optimal_code",

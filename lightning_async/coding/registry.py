@@ -1,4 +1,4 @@
-"""Codes and quantisers by name, for configuration."""
+"""Codes, quantisers and decoders by name, for configuration."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy.typing as npt
 
 from lightning_async.coding.baselines import bgc, cyclic, erasure_head, fractional_repetition, sgc, uncoded
 from lightning_async.coding.codes import Fill, GradientCode, optimal_code, osgc
+from lightning_async.coding.decoders import Decoder, FixedDecoder
 from lightning_async.coding.quantizers import NoQuantizer, Quantizer, StochasticRounding, SubtractiveDither
+from lightning_async.coding.set_aware import SetAwareDecoder
 from lightning_async.coding.sign_magnitude import QSGD, NormScaled
 from lightning_async.coding.validation import as_probabilities
-from lightning_async.coding.variance import QuantizerName
+from lightning_async.coding.variance import QuantizerName, worker_utility
 
 QUANTIZERS: dict[QuantizerName, type[Quantizer]] = {
     "dither": SubtractiveDither,
@@ -22,6 +24,7 @@ QUANTIZERS: dict[QuantizerName, type[Quantizer]] = {
 }
 
 CODE_NAMES = (*get_args(Fill), "osgc", "uncoded", "survivors", "sgc", "bgc", "ehd", "frc", "cyclic")
+DECODER_NAMES = ("own", "min_mse", "regularized", "set_aware", "lmmse")
 
 
 def make_quantizer(name: QuantizerName, *, bucket: int = 512) -> Quantizer:
@@ -104,3 +107,44 @@ def make_code(
     if name == "cyclic":
         return cyclic(workers, partitions=partitions, tolerance=replication - 1, seed=seed)
     raise ValueError(f"code {name!r} is not known; choose one of {', '.join(CODE_NAMES)}.")
+
+
+def make_decoder(
+    name: str, code: GradientCode, p: npt.ArrayLike, q: npt.ArrayLike, *, rho: float = 0.0, strength: float = 1.0
+) -> Decoder:
+    """A decoder for a code by name.
+
+    Args:
+        name: ``"own"`` (the code's own, unbiased for the optimal codes), ``"min_mse"`` (shrunk by U / (1 + U)),
+            ``"regularized"`` (the second decoder in the code of Song and Choi), ``"set_aware"`` (unbiased given who
+            arrived) or ``"lmmse"`` (least squares given who arrived).
+        code: The code; all decoders but ``"own"`` need one with fixed weights.
+        p: Straggling probabilities.
+        q: Relative variances of the quantiser at every worker.
+        rho: Correlation of the partition gradients, for the two decoders that know who arrived.
+        strength: lambda of the regularized decoder.
+
+    Raises:
+        ValueError: For an unknown name, or a code without fixed weights.
+
+    Example:
+        >>> import numpy as np
+        >>> code = make_code("interval", [3, 3], [0.5, 0.5], partitions=2, kappa=9.0)
+        >>> make_decoder("min_mse", code, [0.5, 0.5], [0.5, 0.5]).weights(np.array([True, True])).tolist()
+        [1.0, 1.0]
+    """
+    if name not in DECODER_NAMES:
+        raise ValueError(f"decoder {name!r} is not known; choose one of {', '.join(DECODER_NAMES)}.")
+    if name == "own":
+        return code.decoder
+    if name in ("set_aware", "lmmse"):
+        return SetAwareDecoder(code, p, q, rho=rho, unbiased=name == "set_aware")
+    if not isinstance(code.decoder, FixedDecoder):
+        raise ValueError(
+            f"decoder {name!r} shrinks fixed weights, but this code is decoded by {type(code.decoder).__name__}; "
+            "use 'own'."
+        )
+    straggling = as_probabilities(p)
+    if name == "min_mse":
+        return code.decoder.minimum_mse(float(worker_utility(straggling, q)[code.used].sum()))
+    return code.decoder.regularized(straggling[code.used], strength)

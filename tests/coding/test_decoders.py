@@ -22,6 +22,7 @@ from lightning_async.coding import (
     erasure_head,
     expected_error,
     gram_of_messages,
+    make_decoder,
     optimal_code,
     osgc,
     relative_variance,
@@ -57,6 +58,33 @@ def test_minimum_mse_has_the_least_guaranteed_error_of_all_factors(instance: dic
     assert best == pytest.approx(K**2 / (1 + instance["U"]), rel=1e-9)
     for factor in np.linspace(0.2, 1.2, 21):
         assert best <= error(FixedDecoder(fixed(code).fixed * factor)) + 1e-12
+
+
+@pytest.mark.parametrize("name", ["own", "min_mse", "regularized", "set_aware", "lmmse"])
+def test_every_decoder_is_made_by_name(name: str) -> None:
+    code = six_workers()
+    weights = make_decoder(name, code, P, Q, rho=0.3).weights(np.array([True, True, False, True, True, False]))
+    assert np.all(np.isfinite(weights))
+    assert weights[2] == weights[5] == 0
+
+
+def test_minimum_mse_by_name_is_the_one_for_the_total_utility() -> None:
+    code = six_workers()
+    decoder = make_decoder("min_mse", code, P, Q)
+    assert isinstance(decoder, FixedDecoder)
+    expected = fixed(code).minimum_mse(utility(BITS, P, kappa=9.0))
+    np.testing.assert_allclose(decoder.fixed, expected.fixed, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["min_mse", "regularized"])
+def test_shrinking_a_code_without_fixed_weights_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="decoded by GroupDecoder; use 'own'"):
+        make_decoder(name, erasure_head([0.1, 0.2], partitions=2), [0.1, 0.2], 0.0)
+
+
+def test_an_unknown_decoder_is_refused() -> None:
+    with pytest.raises(ValueError, match="decoder 'best' is not known; choose one of own, min_mse"):
+        make_decoder("best", six_workers(), P, Q)
 
 
 def test_infinite_utility_needs_no_shrinking() -> None:

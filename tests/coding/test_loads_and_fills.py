@@ -25,6 +25,12 @@ def test_interval_fill_is_the_reference_matrix(instance: dict[str, Any]) -> None
     code = interval_fill(instance["s"], instance["K"])
     np.testing.assert_allclose(code, instance["B_interval"], rtol=1e-9, atol=1e-12)
     assert np.count_nonzero(code) == instance["nnz"]
+    assert np.count_nonzero(code, axis=0).max() == instance["interval_max_workers_per_partition"]
+
+
+def test_alias_fill_is_no_deeper_than_the_reference(instance: dict[str, Any]) -> None:
+    depth = np.count_nonzero(alias_fill(instance["s"], instance["K"]) > 1e-12, axis=0).max()
+    assert depth <= instance["alias_max_workers_per_partition"]
 
 
 @pytest.mark.parametrize("fill", FILLS)
