@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.core.optimizer import (
@@ -18,6 +18,7 @@ from lightning.pytorch.core.optimizer import (
 )
 from lightning.pytorch.loops.optimization.automatic import Closure, ClosureResult
 from lightning.pytorch.strategies import StrategyRegistry
+from lightning.pytorch.trainer.call import _call_lightning_module_hook
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
 from lightning.pytorch.utilities.types import LRSchedulerConfig, OptimizerLRScheduler
@@ -29,6 +30,7 @@ __all__ = [
     "Closure",
     "StepValues",
     "StrategyRegistry",
+    "ask_for_optimizers",
     "configure_optimizers",
     "current_batch",
     "forget_training_loader",
@@ -53,6 +55,13 @@ def configure_optimizers(
     _validate_optimizers_attached(optimizers, configs)
     _validate_scheduler_api(configs, module)
     return optimizers, configs
+
+
+def ask_for_optimizers(module: LightningModule) -> OptimizerLRScheduler:
+    """Call `LightningModule.configure_optimizers` as Lightning does."""
+    return cast(
+        OptimizerLRScheduler, _call_lightning_module_hook(module.trainer, "configure_optimizers", pl_module=module)
+    )
 
 
 def takes_dataloader_iter(module: LightningModule) -> bool:

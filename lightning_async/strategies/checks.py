@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import StochasticWeightAveraging
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import BaseFinetuning, GradientAccumulationScheduler, StochasticWeightAveraging
 from torch.optim import LBFGS, Optimizer
 
 from lightning_async._compat import takes_dataloader_iter
 from lightning_async.methods import Method
+
+_GROWING = (
+    "{what} parameters of the optimizer during training, but past iterates of them are not known. Train in two fits: "
+    "the first with that part frozen, the second from its weights with an optimizer for all parameters."
+)
 
 
 def check_trainer(trainer: Trainer, module: LightningModule, method: Method) -> None:
@@ -30,11 +37,7 @@ def check_trainer(trainer: Trainer, module: LightningModule, method: Method) -> 
             f"itself how many gradients make a step. Use accumulate_grad_batches=1, and "
             f"RennalaSGD(batch={trainer.accumulate_grad_batches}) to average that many gradients."
         )
-    if any(isinstance(callback, StochasticWeightAveraging) for callback in trainer.callbacks):  # type: ignore[attr-defined]
-        raise MisconfigurationException(
-            "the StochasticWeightAveraging callback exchanges the optimizer's parameters during training. Use "
-            "WeightAveraging or EMAWeightAveraging from lightning.pytorch.callbacks."
-        )
+    _check_callbacks(trainer.callbacks, name)  # type: ignore[attr-defined]
     if method.clips and trainer.gradient_clip_val:
         raise MisconfigurationException(
             f"Trainer(gradient_clip_val={trainer.gradient_clip_val}) would clip once more what {name} has clipped at "
@@ -51,6 +54,37 @@ def check_trainer(trainer: Trainer, module: LightningModule, method: Method) -> 
             f"{name} cannot take sparse gradients, but {', '.join(sparse)} of {type(module).__name__} makes them. Set "
             f"sparse=False there."
         )
+
+
+def _check_callbacks(callbacks: Iterable[Callback], name: str) -> None:
+    for callback in callbacks:
+        if isinstance(callback, StochasticWeightAveraging):
+            raise MisconfigurationException(
+                "the StochasticWeightAveraging callback exchanges the optimizer's parameters during training. Use "
+                "WeightAveraging or EMAWeightAveraging from lightning.pytorch.callbacks."
+            )
+        if isinstance(callback, GradientAccumulationScheduler) and callback.going_to_accumulate_grad_batches():
+            most = max(callback.scheduling.values())
+            raise MisconfigurationException(
+                f"the GradientAccumulationScheduler callback cannot be combined with {name}, which decides itself how "
+                f"many gradients make a step. Remove it, and use RennalaSGD(batch={most}) to average {most} gradients."
+            )
+        if isinstance(callback, BaseFinetuning):
+            raise MisconfigurationException(_GROWING.format(what=f"the {type(callback).__name__} callback adds"))
+
+
+def check_parameters(optimizer: Optimizer, count: int) -> None:
+    """Refuse an optimizer that has been given further parameters since the run began.
+
+    Args:
+        optimizer: the optimizer.
+        count: the number of its parameters when the run began.
+
+    Raises:
+        MisconfigurationException: if the number has changed.
+    """
+    if sum(len(group["params"]) for group in optimizer.param_groups) != count:
+        raise MisconfigurationException(_GROWING.format(what="the module has added or removed"))
 
 
 def check_optimizer(optimizer: Optimizer, method: Method, scaler: torch.amp.GradScaler | None) -> None:

@@ -16,11 +16,12 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from typing_extensions import override
 
-from lightning_async._compat import configure_optimizers, forget_training_loader
+from lightning_async._compat import ask_for_optimizers, configure_optimizers, forget_training_loader
 from lightning_async.data import Partition
 from lightning_async.data.orders import Position
 from lightning_async.data.step_loader import StepLoader
 from lightning_async.methods import Method
+from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster, Step
 
 
@@ -43,7 +44,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
 
     def __init__(
         self,
-        method: Method,
+        method: Method | ReplicaMethod,
         cluster: SimulatedCluster,
         optimizer: OptimizerCallable | None = None,
         partition: Partition | None = None,
@@ -88,11 +89,22 @@ class SimulatedStrategy(SingleDeviceStrategy):
 
     @override
     def setup_optimizers(self, trainer: Trainer) -> None:
-        super().setup_optimizers(trainer)
-        if self._make_optimizer is None:
-            return
         module = self._module
-        if self.lr_scheduler_configs:
+        configuration = ask_for_optimizers(module)
+        if self._make_optimizer is None:
+            if configuration is None:
+                raise MisconfigurationException(
+                    f"{type(module).__name__}.configure_optimizers returns nothing, so that no step can be made. "
+                    f"Return an optimizer there, or give the strategy optimizer=."
+                )
+            self.optimizers, self.lr_scheduler_configs = configure_optimizers(configuration, module)
+            if len(self.optimizers) > 1:
+                raise MisconfigurationException(
+                    f"{type(module).__name__}.configure_optimizers returns {len(self.optimizers)} optimizers, but a "
+                    f"step changes all parameters at once. Return one optimizer with several parameter groups."
+                )
+            return
+        if configuration is not None and configure_optimizers(configuration, module)[1]:
             raise MisconfigurationException(
                 f"{type(module).__name__}.configure_optimizers returns a scheduler, which belongs to the optimizer "
                 f"that the strategy's optimizer argument replaces. Return none, and give the strategy lr_scheduler=."

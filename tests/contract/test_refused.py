@@ -1,0 +1,221 @@
+"""What is refused, before training starts, with the remedy in the message."""
+
+import pytest
+import torch
+from contract_battery.classifier import Classifier
+from contract_battery.images import loader
+from contract_battery.running import quiet, uneven_cluster
+from contract_battery.table import REGISTERED_ONES
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import BackboneFinetuning, GradientAccumulationScheduler, StochasticWeightAveraging
+from lightning.pytorch.plugins import MixedPrecision
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
+
+from lightning_async import ParameterServerStrategy, SimulatedCluster
+from lightning_async.data import Dirichlet
+from lightning_async.methods import ASGD, ClippedASGD, MinibatchSGD, RennalaSGD
+from lightning_async.simulation import FixedTimes
+
+
+def strategy(method=None, **arguments):
+    return ParameterServerStrategy(method if method is not None else ASGD(), uneven_cluster(), **arguments)
+
+
+def refused(
+    remedy: str, module: LightningModule | None = None, data=None, method=None, error=None, **arguments
+) -> None:
+    own = arguments.pop("own", {})
+    with pytest.raises(error or MisconfigurationException, match=remedy):
+        trainer = quiet(strategy=strategy(method, **own), max_steps=3, **arguments)
+        trainer.fit(module or Classifier(), data if data is not None else loader())
+    assert module is None or module.trainer.global_step == 0
+
+
+class Manual(Classifier):
+    automatic_optimization = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+
+
+def test_manual_optimization() -> None:
+    refused("automatic_optimization = True", Manual())
+
+
+class TwoOptimizers(Classifier):
+    def configure_optimizers(self):
+        return [
+            torch.optim.SGD(self.network.head.parameters(), 0.1),
+            torch.optim.SGD(self.network.first.parameters(), 0.1),
+        ]
+
+
+def test_several_optimizers() -> None:
+    refused("one optimizer with several parameter groups", TwoOptimizers())
+
+
+def test_no_optimizer() -> None:
+    class WithoutOptimizer(Classifier):
+        def configure_optimizers(self):
+            return None
+
+    refused("optimizer=", WithoutOptimizer())
+
+
+@pytest.mark.parametrize("name", REGISTERED_ONES)
+def test_gradient_accumulation(name: str) -> None:
+    refused(r"RennalaSGD\(batch=4\)", accumulate_grad_batches=4, method=REGISTERED_ONES[name].method())
+
+
+def test_gradient_accumulation_by_a_callback() -> None:
+    refused(r"RennalaSGD\(batch=", callbacks=[GradientAccumulationScheduler({2: 4})])
+
+
+def test_several_devices() -> None:
+    with pytest.raises(MisconfigurationException, match=r"devices=1.*num_workers"):
+        Trainer(accelerator="cpu", devices=2, strategy=strategy(), logger=False)
+
+
+@pytest.mark.parametrize("name", REGISTERED_ONES)
+def test_several_devices_of_a_registered_name(name: str) -> None:
+    with pytest.raises(MisconfigurationException, match=r"devices=1.*num_workers"):
+        Trainer(accelerator="cpu", devices=2, strategy=name, logger=False)
+
+
+def test_stochastic_weight_averaging() -> None:
+    refused("EMAWeightAveraging", callbacks=[StochasticWeightAveraging(swa_lrs=0.1)])
+
+
+def test_finetuning_that_adds_parameters_later() -> None:
+    class Backbone(Classifier):
+        def __init__(self) -> None:
+            super().__init__()
+            self.backbone = self.network.first
+
+        def configure_optimizers(self):
+            return torch.optim.SGD([p for p in self.parameters() if p.requires_grad], lr=0.1)
+
+    refused("two fits", Backbone(), callbacks=[BackboneFinetuning(unfreeze_backbone_at_epoch=1)])
+
+
+def test_parameters_that_are_added_to_the_optimizer_later() -> None:
+    class Growing(Classifier):
+        def configure_optimizers(self):
+            return torch.optim.SGD([*self.network.first.parameters()], lr=0.1)
+
+        def on_train_batch_start(self, batch, batch_idx):
+            if batch_idx == 1:
+                self.optimizers().optimizer.add_param_group({"params": [self.network.gate]})
+
+    with pytest.raises(MisconfigurationException, match="two fits"):
+        quiet(strategy=strategy(), max_steps=3).fit(Growing(), loader())
+
+
+def test_clipping_twice() -> None:
+    refused(r"ClippedASGD\(clip=0.5\)", gradient_clip_val=0.5, method=ClippedASGD(clip=1.0))
+
+
+@pytest.mark.parametrize("loaders", [dict, list], ids=["dict", "list"])
+def test_several_training_loaders(loaders) -> None:
+    data = {"a": loader(), "b": loader()} if loaders is dict else [loader(), loader()]
+    refused("Return a single DataLoader", data=data)
+
+
+def test_sparse_gradients_where_they_cannot_be_taken() -> None:
+    class Sparse(Classifier):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(5, 2, sparse=True)
+
+    refused("sparse=False", Sparse(), method=MinibatchSGD())
+
+
+@pytest.mark.parametrize("method", [MinibatchSGD(), RennalaSGD(batch=2)], ids=repr)
+def test_a_gradient_scaler_where_gradients_are_combined(method) -> None:
+    plugin = MixedPrecision("16-mixed", "cpu", scaler=torch.amp.GradScaler("cpu"))
+    refused("bf16-mixed", plugins=[plugin], method=method)
+
+
+def test_a_step_that_fetches_its_own_batches() -> None:
+    class Fetching(Classifier):
+        def training_step(self, dataloader_iter):
+            return self.loss(next(dataloader_iter)[0])
+
+    refused(r"training_step\(self, batch, batch_idx\)", Fetching())
+
+
+def test_an_optimizer_that_evaluates_the_loss_several_times() -> None:
+    class Newton(Classifier):
+        def configure_optimizers(self):
+            return torch.optim.LBFGS(self.parameters())
+
+    refused("first-order", Newton())
+
+
+def test_an_optimizer_step_that_does_not_step() -> None:
+    class Skipping(Classifier):
+        def optimizer_step(self, epoch, batch_idx, optimizer, optimizer_closure=None):
+            optimizer.step(closure=optimizer_closure) if batch_idx % 2 else optimizer_closure()
+
+    with pytest.raises(MisconfigurationException, match=r"RennalaSGD\(batch="):
+        quiet(strategy=strategy(), max_steps=3).fit(Skipping(), loader())
+
+
+def test_an_optimizer_step_without_its_closure() -> None:
+    class Forgetful(Classifier):
+        def optimizer_step(self, epoch, batch_idx, optimizer, optimizer_closure=None):
+            optimizer_closure()
+            optimizer.step()
+
+    with pytest.raises(MisconfigurationException, match="closure=optimizer_closure"):
+        quiet(strategy=strategy(), max_steps=3).fit(Forgetful(), loader())
+
+
+def test_a_scheduler_of_an_optimizer_that_is_replaced() -> None:
+    refused("lr_scheduler=", Classifier(schedule=True), own={"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)})
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.zeros(8, 2))
+
+
+def test_a_partition_of_data_that_have_no_size() -> None:
+    refused("map-style", data=DataLoader(Stream()), own={"partition": Dirichlet(alpha=0.5)}, error=TypeError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "asgd"}, "method must be"),
+        ({"method": None}, "method must be"),
+        ({"cluster": FixedTimes([1.0])}, "SimulatedCluster"),
+        ({"partition": 0.5}, "Dirichlet"),
+        ({"seed": -1}, ">= 0"),
+        ({"seed": 1.5}, ">= 0"),
+        ({"on_nonfinite": "ignore"}, '"discard" or "raise"'),
+        ({"lr_scheduler": lambda optimizer: None}, "optimizer="),
+    ],
+)
+def test_wrong_arguments(arguments, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        ParameterServerStrategy(**{"method": ASGD(), "cluster": uneven_cluster(), **arguments})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FixedTimes([]),
+        lambda: FixedTimes([1.0, -1.0]),
+        lambda: FixedTimes([float("nan")]),
+        lambda: SimulatedCluster([1.0, 2.0]),
+        lambda: ClippedASGD(clip=0.0),
+        lambda: ClippedASGD(clip=float("nan")),
+    ],
+)
+def test_wrong_clusters_and_methods(make) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        make()
