@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from lightning_async.methods import Gradient, Method
-from lightning_async.methods.apply import scaling, set_gradients
+from lightning_async.methods.apply import optimizer_step, set_gradients
 from lightning_async.methods.server import ParameterServer
 from lightning_async.simulation import Job, SimulatedCluster, Step
 
@@ -47,17 +47,19 @@ class Simulation(Iterator[Step]):
         server.before_update()
         if direction is not None:
             set_gradients(server.parameters, direction, self._optimizer)
-            with scaling(self._optimizer, server.method, step):
-                self._optimizer.step()
+            optimizer_step(self._optimizer, server.method, step)
         server.after_update()
         return step
 
     def _compute(self, job: Job, position: int) -> Gradient:
+        parameters = self.server.parameters
+        for p in parameters:
+            p.grad = None  # so that what `backward` puts there is a tensor of its own, and belongs to the method
         gradient = self._gradient_fn(job)
-        if len(gradient) != len(self.server.parameters):
+        if issubclass(type(gradient), Tensor) or len(gradient) != len(parameters):
             raise ValueError(
-                f"gradient_fn must return one tensor per parameter, {len(self.server.parameters)} in all, got "
-                f"{len(gradient)}"
+                f"gradient_fn must return a sequence of one tensor per parameter, {len(parameters)} in all, got "
+                f"{type(gradient).__name__} of length {len(gradient)}"
             )
         return gradient
 
@@ -89,7 +91,8 @@ def simulate(
         An iterator over the steps. When it yields step k, the parameters hold x_{k+1}.
 
     Raises:
-        ValueError: if a limit is negative or NaN, there is no parameter, or a gradient has the wrong length.
+        ValueError: if a limit is negative or NaN, there is no parameter, the optimizer steps others, or a gradient has
+            the wrong length.
         TypeError: if an argument is of the wrong kind.
 
     Example:
@@ -114,5 +117,14 @@ def simulate(
     for name, limit in (("max_steps", max_steps), ("max_time", max_time)):
         if limit is not None and not limit >= 0:
             raise ValueError(f"{name} must be >= 0 or None, got {limit!r}")
-    server = ParameterServer(method, cluster, list(parameters), on_nonfinite=on_nonfinite)
+    if isinstance(parameters, Tensor):
+        raise TypeError("parameters must be the tensors that the optimizer steps, in a list, got a single tensor")
+    parameters = list(parameters)
+    optimized = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if parameters and {id(p) for p in parameters} != optimized:
+        raise ValueError(
+            f"parameters must be the tensors that the optimizer steps, which are {len(optimized)}; got {len(parameters)}, "
+            f"of which {sum(id(p) in optimized for p in parameters)} are among them"
+        )
+    server = ParameterServer(method, cluster, parameters, on_nonfinite=on_nonfinite)
     return Simulation(server, optimizer, gradient_fn, max_steps, max_time)

@@ -17,9 +17,15 @@ def derived_seed(seed: int, purpose: str, *indices: int) -> int:
         seed: the run's seed.
         purpose: a word that separates uses of the same indices.
         *indices: what is seeded: an epoch, a position, a (worker, job number).
+
+    Raises:
+        ValueError: if `purpose` is longer than 16 bytes: two purposes with a common beginning would be one.
     """
+    person = purpose.encode()
+    if len(person) > blake2b.PERSON_SIZE:
+        raise ValueError(f"purpose must have at most {blake2b.PERSON_SIZE} bytes, got {purpose!r}")
     message = struct.pack(f"<q{len(indices)}q", _signed(seed), *indices)
-    digest = blake2b(message, digest_size=8, person=purpose.encode()[:16]).digest()
+    digest = blake2b(message, digest_size=8, person=person).digest()
     return int.from_bytes(digest, "little") >> 1
 
 
@@ -57,4 +63,4 @@ def job_randomness(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def _signed(seed: int) -> int:
-    return (seed + 2**63) % 2**64 - 2**63
+    return (int(seed) + 2**63) % 2**64 - 2**63

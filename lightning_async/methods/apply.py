@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import cast
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -19,17 +20,33 @@ def set_gradients(parameters: Sequence[Tensor], direction: Direction, optimizer:
 
     Raises:
         TypeError: if the direction is a pair and the optimizer has no `set_second_gradient`.
+        ValueError: if the direction does not have one entry per parameter.
     """
-    if type(direction) is tuple and len(direction) == 2 and not _is_tensor_or_none(direction[0]):
-        direction, second = direction
+    # A gradient for two parameters may be a tuple of length two as well.
+    if type(direction) is tuple and len(direction) == 2 and isinstance(direction[0], Sequence):
+        gradient, second = direction
         if not hasattr(optimizer, "set_second_gradient"):
             raise TypeError(
                 f"the method gives two gradients, for the first and the second moment, but {type(optimizer).__name__} "
                 f"has no set_second_gradient; use TwoTrackAdam"
             )
         optimizer.set_second_gradient(second)
-    for p, g in zip(parameters, direction, strict=True):
-        p.grad = g  # type: ignore[assignment]
+    else:
+        gradient = cast("Gradient", direction)
+    if len(gradient) != len(parameters):
+        raise ValueError(f"the direction has {len(gradient)} entries for {len(parameters)} parameters")
+    for p, g in zip(parameters, gradient):  # noqa: B905  lengths are equal, and this is the hot path
+        p.grad = g
+
+
+def optimizer_step(optimizer: Optimizer, method: Method, step: Step) -> None:
+    """`optimizer.step()` of the size that the method wants for this step."""
+    multiplier, momentum = method.lr_multiplier(step), method.momentum(step)
+    if multiplier == 1.0 and momentum is None:
+        optimizer.step()
+    else:
+        with step_scaling(optimizer, multiplier, momentum):
+            optimizer.step()
 
 
 @contextmanager
@@ -42,8 +59,8 @@ def step_scaling(optimizer: Optimizer, multiplier: float, momentum: float | None
     groups = optimizer.param_groups
     if momentum is not None and any("momentum" not in group for group in groups):
         raise ValueError(
-            f"the method sets the momentum of each step, but {type(optimizer).__name__} has none; use an optimizer whose "
-            f"groups have a momentum"
+            f"the method sets the momentum of each step, but {type(optimizer).__name__} has none; use an optimizer "
+            f"whose groups have a momentum"
         )
     kept = [(group, group["lr"], group.get("momentum")) for group in groups]
     try:
@@ -65,7 +82,3 @@ def scaling(optimizer: Optimizer, method: Method, step: Step) -> AbstractContext
     if multiplier == 1.0 and momentum is None:
         return _NOTHING
     return step_scaling(optimizer, multiplier, momentum)
-
-
-def _is_tensor_or_none(value: Gradient | Tensor | None) -> bool:
-    return value is None or isinstance(value, Tensor)

@@ -37,10 +37,9 @@ class ASGD(Method):
         uniform = UniformDispatch(cluster) if self.dispatch == "uniform" else None
         cluster.dispatch_all(version=0)
         for k in count():
-            arrival = cluster.next_arrival()
-            yield Step(k, arrival.time, (arrival.job,))
-            worker = arrival.worker if uniform is None else next(uniform)
-            cluster.dispatch(worker, version=k + 1)
+            time, worker, job = cluster.next_arrival()
+            yield Step(k, time, (job,))
+            cluster.dispatch(worker if uniform is None else next(uniform), k + 1)
 
     def direction(self, step: Step, gradients: list[Gradient]) -> Direction:
         """The gradient as it is."""

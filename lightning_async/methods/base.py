@@ -53,7 +53,7 @@ class Method(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "steps" in cls.__dict__:
-            cls.steps = _on_a_fresh_run(cls.__dict__["steps"])  # type: ignore[method-assign]
+            cls.steps = _on_a_fresh_run(cls.__dict__["steps"])  # type: ignore[assignment]
 
     @abstractmethod
     def steps(self, cluster: Cluster) -> Iterator[Step]:
@@ -130,11 +130,14 @@ class Method(ABC):
 
     def reset(self) -> None:
         """Forget the tensor state: called before a run from step 0."""
+        return
 
 
 def _on_a_fresh_run(steps: _Steps) -> _Steps:
     @functools.wraps(steps)
     def wrapper(self: Method, cluster: Cluster) -> Iterator[Step]:
-        return steps(self, cluster.start(self.message_bytes(cluster)))
+        if getattr(type(self), "steps", None) is wrapper:  # otherwise a subclass, which has done it, asks its base
+            cluster = cluster.start(self.message_bytes(cluster))
+        return steps(self, cluster)
 
     return wrapper

@@ -11,6 +11,8 @@ from lightning_async.methods.arguments import positive_int
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.simulation import Cluster, Step
 
+_SLACK = 64  # keeps the list of jobs short, at a price per job that does not depend on the number of workers
+
 
 class RingmasterASGD(Method):
     """Asynchronous SGD that uses a gradient only if its delay is below a threshold R.
@@ -52,7 +54,7 @@ class RingmasterASGD(Method):
         """One update per arrival whose delay is below the threshold."""
         k = discarded = 0
         current = [cluster.dispatch(worker, version=0) for worker in cluster.workers]
-        by_version = deque(current)
+        by_version = deque(current)  # jobs in order of dispatch, thus of version; some have arrived
         while True:
             arrival = cluster.next_arrival()
             if k - arrival.version < self.threshold_at(k):
@@ -63,6 +65,8 @@ class RingmasterASGD(Method):
             current[arrival.worker] = job = cluster.dispatch(arrival.worker, version=k)
             if self.stops:
                 by_version.append(job)
+                if len(by_version) > 2 * len(current) + _SLACK:
+                    by_version = deque(job for job in by_version if current[job.worker] is job)
                 while k - by_version[0].version >= self.threshold_at(k):
                     job = by_version.popleft()
                     if current[job.worker] is job:

@@ -24,9 +24,9 @@ class NonFiniteGradientError(RuntimeError):
 class ParameterServer:
     """Holder of x_k, of the iterates that workers still compute at, and of the schedule.
 
-    One step goes: `next_step`, `direction` (computes the gradients of its jobs, each at its own iterate), `before_update`,
-    the optimizer's step by the caller, `after_update`. Nothing is lost if the caller stops in between: until
-    `after_update`, the server is still at this step.
+    One step goes: `next_step`, `direction` (computes the gradients of its jobs, each at its own iterate),
+    `before_update`, the optimizer's step by the caller, `after_update`. Nothing is lost if the caller stops in between:
+    until `after_update`, the server is still at this step.
 
     Args:
         method: the algorithm.
@@ -57,7 +57,7 @@ class ParameterServer:
         num_bytes = sum(p.numel() * p.element_size() for p in self.parameters)
         method.bind(num_coordinates, num_bytes / max(1, num_coordinates))
         method.reset()
-        self.cluster = cluster.start(sharded=sharded)
+        self.cluster = cluster.start(method.message_bytes(cluster), sharded=sharded)
         self._schedule = method.steps(VersionedCluster(self.cluster, self.versions))
         self._pending: Step | None = None
         self.completed = 0
@@ -89,42 +89,47 @@ class ParameterServer:
             NonFiniteGradientError: if a gradient is not finite and `on_nonfinite` is "raise".
         """
         step = self._pending or self.next_step()
-        jobs, gradients = step.jobs, []
+        if len(step.jobs) == 1:
+            gradient = self._gradient(step.jobs[0], 0, compute)
+            return None if gradient is None else self.method.direction(step, [gradient])
         total = GradientSum() if self.method.averages else None
+        used: list[Job] = []
+        gradients: list[Gradient] = []
         for position, job in enumerate(step.jobs):
-            gradient = self._gradient_at(job, position, compute)
-            if gradient is None or not all_finite(gradient):
-                self._leave_out(job, gradient)
-                jobs = tuple(other for other in jobs if other is not job)
-            elif total is not None:
+            gradient = self._gradient(job, position, compute)
+            if gradient is None:
+                continue
+            used.append(job)
+            if total is not None:
                 total.add(gradient)
             else:
                 gradients.append(gradient)
-        if not jobs:
+        if not used:
             return None
-        if total is not None:
-            return total.mean()
-        return self.method.direction(step if jobs is step.jobs else step._replace(jobs=jobs), gradients)
+        return total.mean() if total is not None else self.method.direction(step._replace(jobs=tuple(used)), gradients)
 
-    def _gradient_at(self, job: Job, position: int, compute: ComputeGradient) -> Gradient | None:
+    def _gradient(self, job: Job, position: int, compute: ComputeGradient) -> Gradient | None:
+        """The gradient of a job of the step; None if it cannot be used."""
         if job.version == self.completed:
-            return compute(job, position)
-        newest = self.versions.enter(job.version)
-        try:
-            return compute(job, position)
-        finally:
-            self.versions.leave(newest)
-
-    def _leave_out(self, job: Job, gradient: Gradient | None) -> None:
+            gradient = compute(job, position)
+        else:
+            newest = self.versions.enter(job.version)
+            try:
+                gradient = compute(job, position)
+            finally:
+                self.versions.leave(newest)
+        if gradient is not None and all_finite(gradient):
+            return gradient
         if self.on_nonfinite == "raise":
             raise NonFiniteGradientError(
                 f"the gradient of {job} in step {self.completed} is {'missing' if gradient is None else 'not finite'}; "
                 f'lower the step size, or use on_nonfinite="discard"'
             )
         self.nonfinite += 1
+        return None
 
     def before_update(self) -> None:
-        """The newest iterate is about to change."""
+        """The newest iterate is about to change. The direction of the step cannot be asked for any more."""
         self.versions.preserve(self.completed, self.method.max_delay(self.completed + 1))
 
     def after_update(self) -> None:
@@ -134,15 +139,18 @@ class ParameterServer:
         self.completed += 1
         self.logical_time = step.time
         self.discarded += step.discarded
-        self.versions.forget(self.completed, self.method.max_delay(self.completed))
 
     def fast_forward(self, steps: int) -> None:
         """Replay the schedule, without gradients, until `steps` steps have been made."""
         while self.completed < steps:
             self.after_update()
+            self.versions.forget_released()
 
     def state_dict(self) -> dict[str, Any]:
-        """What cannot be replayed: the number of steps made, past iterates, the method's tensors."""
+        """What cannot be replayed: the number of steps made, past iterates, the method's tensors.
+
+        Tensors are not copied: the next steps change them.
+        """
         return {
             "completed": self.completed,
             "nonfinite": self.nonfinite,
@@ -151,7 +159,13 @@ class ParameterServer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was taken; call it on a server that has made no step."""
+        """Continue where `state_dict` was taken.
+
+        Raises:
+            RuntimeError: if this server has made a step already: a schedule cannot be turned back.
+        """
+        if self.completed:
+            raise RuntimeError(f"a state is loaded before the first step, and this server has made {self.completed}")
         self.fast_forward(state["completed"])
         self.nonfinite = state["nonfinite"]
         self.versions.load_state_dict(state["versions"])
@@ -161,10 +175,11 @@ class ParameterServer:
 def all_finite(gradient: Gradient) -> bool:
     """Whether no entry is NaN or infinite."""
     for tensor in gradient:
-        if tensor is not None:
-            values = tensor.coalesce().values() if tensor.is_sparse else tensor
-            # One pass and one number to fetch; only a NaN, or a sum that overflows, needs the exact look.
-            total = torch.dot(values, values) if values.ndim == 1 else values.sum()
-            if not math.isfinite(total.item()) and not torch.isfinite(values).all():
-                return False
+        if tensor is None:
+            continue
+        values = tensor.coalesce().values() if tensor.is_sparse else tensor
+        # One pass and one number to fetch; only a NaN, or a sum that overflows, needs the exact look.
+        total = torch.dot(values, values) if values.ndim == 1 else values.sum()
+        if not math.isfinite(total.item()) and not torch.isfinite(values).all():
+            return False
     return True

@@ -24,8 +24,9 @@ class Versions:
         self._parameters = list(parameters)
         self._copies: dict[int, list[Tensor]] = {}
         self._spare: list[Tensor] | None = None
-        self._out: dict[int, int] = {}  # version -> number of jobs that are out at it
-        self._maybe_free: list[int] = []
+        self.out: dict[int, int] = {}
+        """Number of jobs that are out, by version."""
+        self._released: list[int] = []  # versions that no job was out at, at some time since they were last looked at
 
     @property
     def num_copies(self) -> int:
@@ -34,25 +35,32 @@ class Versions:
 
     def hold(self, version: int) -> None:
         """A job at `version` has been given out."""
-        self._out[version] = self._out.get(version, 0) + 1
+        self.out[version] = self.out.get(version, 0) + 1
 
     def release(self, version: int) -> None:
         """A job at `version` has arrived or been stopped."""
-        left = self._out[version] - 1
+        left = self.out[version] - 1
         if left:
-            self._out[version] = left
+            self.out[version] = left
         else:
-            del self._out[version]
-            self._maybe_free.append(version)
+            del self.out[version]
+            self._released.append(version)
 
     def preserve(self, newest: int, max_delay: int | None) -> None:
         """Copy the newest iterate before it changes, if a job is out at it whose gradient can still be used.
+
+        What only the gradients of the present step needed is dropped first, and gives its memory to the copy.
 
         Args:
             newest: index of the iterate that the parameters hold.
             max_delay: largest delay that the next step can use; None if there is no bound.
         """
-        if newest not in self._out or max_delay == 0:
+        if self._released:
+            self.forget_released()
+        if max_delay is not None:
+            while self._copies and (oldest := next(iter(self._copies))) <= newest - max_delay:
+                self._spare = self._copies.pop(oldest)
+        if newest not in self.out or max_delay == 0:
             return
         copy, self._spare = self._spare, None
         if copy is None:
@@ -63,26 +71,12 @@ class Versions:
             torch._foreach_copy_(copy, [p.data for p in self._parameters])
         self._copies[newest] = copy
 
-    def forget(self, newest: int, max_delay: int | None) -> None:
-        """Drop what no later step can use.
-
-        Args:
-            newest: index of the iterate that the parameters hold now.
-            max_delay: largest delay that the next step can use; None if there is no bound.
-        """
-        if self._maybe_free:
-            for version in self._maybe_free:
-                if version not in self._out:
-                    self._drop(version)
-            self._maybe_free.clear()
-        if max_delay is not None:
-            while self._copies and (oldest := next(iter(self._copies))) < newest - max_delay:
-                self._drop(oldest)
-
-    def _drop(self, version: int) -> None:
-        copy = self._copies.pop(version, None)
-        if copy is not None:
-            self._spare = copy
+    def forget_released(self) -> None:
+        """Drop the iterates that no job is out at."""
+        for version in self._released:
+            if version not in self.out and version in self._copies:
+                self._spare = self._copies.pop(version)
+        self._released.clear()
 
     def enter(self, version: int) -> list[Tensor]:
         """Let the parameters hold iterate `version`, a past one, by pointer, until `leave`.
@@ -99,8 +93,9 @@ class Versions:
                 f"iterate {version} is not available any more: a step may only use jobs that arrived since the "
                 f"previous step, and no job may be given out at an iterate that nobody computes at"
             ) from None
-        newest = [p.data for p in self._parameters]
+        newest = []
         for p, data in zip(self._parameters, stale):  # noqa: B905  lengths are equal, and this is the hot path
+            newest.append(p.data)
             p.data = data
         return newest
 
@@ -125,14 +120,14 @@ class Versions:
 
 
 class VersionedCluster:
-    """A cluster that tells `Versions` which jobs are out."""
+    """A run of a cluster that tells `Versions` which jobs are out; for one schedule."""
 
     def __init__(self, cluster: Cluster, versions: Versions) -> None:
         self.cluster = cluster
         self._versions = versions
         # Bound once: these are called for every job of a run.
         self._dispatch, self._next_arrival = cluster.dispatch, cluster.next_arrival
-        self._hold, self._release = versions.hold, versions.release
+        self._out, self._release = versions.out, versions.release
 
     @property
     def seed(self) -> int:
@@ -149,13 +144,13 @@ class VersionedCluster:
         """Indices of the workers."""
         return self.cluster.workers
 
-    def start(self, message_bytes: float = 0.0) -> VersionedCluster:
-        """The same run, now that the size of a message is known."""
-        return VersionedCluster(self.cluster.start(message_bytes), self._versions)
+    def start(self, message_bytes: float | None = None) -> VersionedCluster:
+        """The run itself: it has been started, with the size of the messages, by who made it."""
+        return self
 
     def dispatch(self, worker: int, version: int) -> Job:
         """Give a worker a job."""
-        self._hold(version)
+        self._out[version] = self._out.get(version, 0) + 1
         return self._dispatch(worker, version)
 
     def dispatch_all(self, version: int) -> None:

@@ -1,6 +1,6 @@
 """Simulated workers in logical time: how long a gradient and a message take, and what arrives when."""
 
-from lightning_async.simulation.cluster import Cluster, NoArrivalError, SimulatedCluster
+from lightning_async.simulation.cluster import SimulatedCluster
 from lightning_async.simulation.links import Link
 from lightning_async.simulation.power_profiles import (
     ConstantPower,
@@ -10,6 +10,7 @@ from lightning_async.simulation.power_profiles import (
     SinusoidalPower,
 )
 from lightning_async.simulation.power_times import PowerTimes
+from lightning_async.simulation.primitives import Cluster, NoArrivalError
 from lightning_async.simulation.random_times import HalfNormalNoise, RandomTimes
 from lightning_async.simulation.records import Arrival, Job, Step
 from lightning_async.simulation.stragglers import BernoulliStragglers, ExponentialStraggling

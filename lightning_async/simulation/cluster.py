@@ -1,60 +1,19 @@
-"""The primitives a schedule is written with, and the event queue that runs them in logical time."""
+"""The event queue that runs a schedule in logical time."""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections import deque
-from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Protocol
-
-from typing_extensions import Self
 
 from lightning_async.simulation.links import Link
+from lightning_async.simulation.primitives import NoArrivalError
 from lightning_async.simulation.records import Arrival, Job
 from lightning_async.simulation.worker_times import WorkerTimes
 
 _new_tuple = tuple.__new__  # skips the generated __new__ of a NamedTuple, which costs more than the tuple itself
 _COMPACT_ABOVE = 64
-
-
-class NoArrivalError(RuntimeError):
-    """The schedule waits for an arrival, and no job that is out will ever finish."""
-
-
-class Cluster(Protocol):
-    """What a method may use of the machines that compute gradients, simulated or real."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of everything random in the schedule: worker times, uniform dispatch, masks."""
-
-    @property
-    def now(self) -> float:
-        """Logical time of the last arrival; 0 at the start."""
-
-    @property
-    def workers(self) -> Sequence[int]:
-        """Indices of the workers."""
-
-    def start(self, message_bytes: float = 0.0) -> Self:
-        """A run of this cluster from time 0, independent of every other run."""
-
-    def dispatch(self, worker: int, version: int) -> Job:
-        """Give `worker` a job at iterate `version`; a busy worker takes it when it has finished what it has."""
-
-    def dispatch_all(self, version: int) -> None:
-        """Give every worker a job at iterate `version`."""
-
-    def cancel(self, worker: int) -> Job | None:
-        """Stop the job that `worker` is computing and return it; None if the worker is idle."""
-
-    def cancel_all(self) -> list[Job]:
-        """Stop every job that is being computed or waits, and return them."""
-
-    def next_arrival(self) -> Arrival:
-        """Wait for the next job to finish."""
 
 
 class SimulatedCluster:
@@ -72,6 +31,7 @@ class SimulatedCluster:
 
     Raises:
         TypeError: if `times` is not a `WorkerTimes`, `link` not a `Link` or `seed` not an integer.
+        ValueError: if `times` has no worker, or constant times that are negative, NaN, or not one for each worker.
 
     Example:
         >>> from lightning_async.simulation import FixedTimes, SimulatedCluster
@@ -94,30 +54,31 @@ class SimulatedCluster:
             raise TypeError(f"link must be a Link(latency, bandwidth) or None, got {link!r}")
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise TypeError(f"seed must be an integer, got {seed!r}")
+        _check_workers(times)
         self.times = times
         self.link = link if link is not None else Link()
         self.seed = seed
         self.sharded = False
-        self._is_run = False
-        self._reset(0.0)
+        self._reset(None)
 
-    def _reset(self, message_bytes: float) -> None:
-        n = self.times.num_workers
+    def _reset(self, message_bytes: float | None) -> None:
+        self._num_workers = n = self.times.num_workers
         self.now = 0.0
-        self._started = False
-        self._message_time = self.link.time(message_bytes) if message_bytes else self.link.latency
+        unknown = message_bytes is None and self.link.bandwidth < math.inf
+        self._message_time = math.nan if unknown else self.link.time(message_bytes)
         self._duration = self.times.sampler(self.seed)
-        self._constant = self.times.constant if self._message_time == 0.0 else None
+        # What makes no difference to anything but the clock: most schedules have nothing else.
+        constant = self.times.constant if self._message_time == 0.0 else None
+        self._constant = constant if constant is not None and max(constant) < math.inf else None
         self._starts = [array("d") for _ in range(n)] if self.times.depends_on_start else None
         self._heap: list[Arrival] = []
         self._top_delivered = False  # heap[0] is the last arrival, left in place to be replaced by the next dispatch
         self._stale = 0  # entries of the heap whose job was stopped
+        self._endless: set[int] = set()  # workers whose job never finishes: it is not in the heap
         self._running: list[Job | None] = [None] * n
         self._queues: dict[int, deque[Job]] = {}
         self._dispatched = [0] * n
-        self._num_running = 0
-        self._sum_of_starts = 0.0
-        self._sum_of_ends = 0.0
+        self._idle = 0.0  # time that workers have spent without a job, all together
 
     @property
     def num_workers(self) -> int:
@@ -129,24 +90,19 @@ class SimulatedCluster:
         """Indices of the workers, 0..n-1."""
         return range(self.times.num_workers)
 
-    def start(self, message_bytes: float = 0.0, *, sharded: bool | None = None) -> SimulatedCluster:
+    def start(self, message_bytes: float | None = None, *, sharded: bool | None = None) -> SimulatedCluster:
         """A run of this cluster from time 0, independent of every other run.
 
-        `Method.steps` calls it, so that the same cluster object can be given to any number of schedules. A run that has
-        not been used yet is returned as it is.
+        `Method.steps` calls it, so that the same cluster object can be given to any number of schedules.
 
         Args:
-            message_bytes: size of a message, in bytes: what the link's bandwidth is divided by.
+            message_bytes: size of a message, in bytes: what the link's bandwidth is divided by. May be left out if the
+                bandwidth is infinite.
             sharded: whether every worker has data of its own; then the `shard` of a job is its worker.
         """
-        if self._is_run and not self._started:
-            run = self
-        else:
-            run = object.__new__(type(self))
-            run.times, run.link, run.seed, run.sharded = self.times, self.link, self.seed, self.sharded
-            run._is_run = True
-        if sharded is not None:
-            run.sharded = sharded
+        run = object.__new__(type(self))
+        run.times, run.link, run.seed = self.times, self.link, self.seed
+        run.sharded = self.sharded if sharded is None else sharded
         run._reset(message_bytes)
         return run
 
@@ -158,26 +114,23 @@ class SimulatedCluster:
 
         Raises:
             IndexError: if there is no such worker.
+            RuntimeError: if the time of a message depends on its size, and `start` was not told the size.
+            ValueError: if the worker times give a duration that is negative or NaN.
         """
+        if worker < 0:
+            raise IndexError(f"workers are numbered 0..{self.num_workers - 1}, got {worker}")
         number = self._dispatched[worker]
         self._dispatched[worker] = number + 1
         job = _new_tuple(Job, (worker, version, number, worker if self.sharded else None))
-        self._started = True
         if self._running[worker] is not None:
             self._queues.setdefault(worker, deque()).append(job)
-            return job
-        self._running[worker] = job
-        self._num_running += 1
-        now = self.now
-        self._sum_of_starts += now
-        end = now + self._constant[worker] if self._constant is not None else self._end(job)
-        if end < math.inf:
-            arrival = _new_tuple(Arrival, (end, worker, job))
-            if self._top_delivered:
-                self._top_delivered = False
-                heapreplace(self._heap, arrival)
-            else:
-                heappush(self._heap, arrival)
+        elif self._constant is not None and self._top_delivered:
+            # What `_begin` does, for most of the events of most schedules.
+            self._running[worker] = job
+            self._top_delivered = False
+            heapreplace(self._heap, _new_tuple(Arrival, (self.now + self._constant[worker], worker, job)))
+        else:
+            self._begin(worker, job)
         return job
 
     def dispatch_all(self, version: int) -> None:
@@ -195,13 +148,14 @@ class SimulatedCluster:
         if job is None:
             return None
         self._running[worker] = None
-        self._num_running -= 1
-        self._sum_of_ends += self.now
-        self._stale += 1
+        if worker in self._endless:
+            self._endless.remove(worker)
+        else:
+            self._stale += 1
         if self._stale > _COMPACT_ABOVE and 2 * self._stale > len(self._heap):
             self._compact()
         if self._queues:
-            self._start_queued(worker)
+            self._begin_queued(worker)
         return job
 
     def cancel_all(self) -> list[Job]:
@@ -212,9 +166,8 @@ class SimulatedCluster:
                 stopped.append(job)
                 stopped.extend(self._queues.pop(worker, ()))
                 self._running[worker] = None
-        self._sum_of_ends += self.now * self._num_running
-        self._num_running = 0
         self._heap.clear()
+        self._endless.clear()
         self._top_delivered = False
         self._stale = 0
         return stopped
@@ -231,63 +184,81 @@ class SimulatedCluster:
             self._top_delivered = False
         if self._stale:
             self._drop_stale_top()
-        if not heap:
-            never = sum(job is not None for job in self._running)
+        try:
+            arrival = heap[0]
+        except IndexError:
             raise NoArrivalError(
-                f"no job will ever arrive at logical time {self.now}: {never} of {self.num_workers} workers compute a "
-                f"job that never finishes, the others are idle; with {self.times!r}, use a method that does not wait "
-                f"for every worker, or times that are finite"
-            )
-        arrival = heap[0]
+                f"no job will ever arrive at logical time {self.now}: {len(self._endless)} of {self.num_workers} "
+                f"workers compute a job that never finishes, the others are idle; with {self.times!r}, use a method "
+                f"that does not wait for every worker, or times that are finite"
+            ) from None
         self._top_delivered = True
         time, worker, _ = arrival
+        if len(heap) < self._num_workers or self._stale:
+            computing = len(heap) - self._stale + len(self._endless)
+            self._idle += (self._num_workers - computing) * (time - self.now)
         self.now = time
         self._running[worker] = None
-        self._num_running -= 1
-        self._sum_of_ends += time
         if self._queues:
-            self._start_queued(worker)
+            self._begin_queued(worker)
         return arrival
 
     @property
     def busy_time(self) -> float:
         """Time that all workers together have spent computing or communicating until now, useful or not."""
-        return self._sum_of_ends - self._sum_of_starts + self._num_running * self.now
+        return self._num_workers * self.now - self._idle
 
     def worker_time(self, job: Job) -> float:
         """How long a job that has been dispatched takes its worker: download, compute and upload, in logical time."""
         start = self._starts[job.worker][job.number] if self._starts is not None else 0.0
         return self._duration(job.worker, job.number, start) + 2 * self._message_time
 
+    def _begin(self, worker: int, job: Job) -> None:
+        """Let an idle worker compute."""
+        self._running[worker] = job
+        end = self.now + self._constant[worker] if self._constant is not None else self._end(job)
+        if end < math.inf:
+            arrival = _new_tuple(Arrival, (end, worker, job))
+            if self._top_delivered:
+                self._top_delivered = False
+                heapreplace(self._heap, arrival)
+            else:
+                heappush(self._heap, arrival)
+        else:
+            self._endless.add(worker)
+
+    def _begin_queued(self, worker: int) -> None:
+        """Let a worker that has become idle compute what waits at it, if anything."""
+        queue = self._queues.get(worker)
+        if queue:
+            job = queue.popleft()
+            if not queue:
+                del self._queues[worker]
+            self._begin(worker, job)
+
     def _end(self, job: Job) -> float:
         """When a job that starts now arrives."""
         worker, _, number, _ = job
         compute_from = self.now + self._message_time
+        if compute_from != compute_from:  # NaN
+            raise RuntimeError(
+                f"{self.link!r} has a finite bandwidth, so that the time of a message depends on its size: begin with "
+                f"cluster.start(message_bytes=...), or give the cluster to a method"
+            )
         if self._starts is not None:
             starts = self._starts[worker]
             starts.extend([math.nan] * (number - len(starts)))  # jobs that were stopped while they waited
             starts.append(compute_from)
-        return compute_from + self._duration(worker, number, compute_from) + self._message_time
-
-    def _start_queued(self, worker: int) -> None:
-        queue = self._queues.get(worker)
-        if not queue:
-            return
-        job = queue.popleft()
-        if not queue:
-            del self._queues[worker]
-        self._running[worker] = job
-        self._num_running += 1
-        self._sum_of_starts += self.now
-        end = self.now + self._constant[worker] if self._constant is not None else self._end(job)
-        if end < math.inf:
-            heappush(self._heap, Arrival(end, worker, job))
+        duration = self._duration(worker, number, compute_from)
+        if not duration >= 0.0:
+            raise ValueError(f"{self.times!r} gives job {number} of worker {worker} the duration {duration}")
+        return compute_from + duration + self._message_time
 
     def _drop_stale_top(self) -> None:
         heap, running = self._heap, self._running
         while heap and heap[0].job is not running[heap[0].worker]:
             heappop(heap)
-            self._stale = max(0, self._stale - 1)
+            self._stale -= 1
 
     def _compact(self) -> None:
         """Rebuild the heap without the stopped jobs: keeps it O(n) however many are stopped, at O(1) per stop."""
@@ -299,3 +270,15 @@ class SimulatedCluster:
 
     def __repr__(self) -> str:
         return f"SimulatedCluster({self.times!r}, {self.link!r}, seed={self.seed})"
+
+
+def _check_workers(times: WorkerTimes) -> None:
+    """Refuse a model, possibly of somebody else's making, that the queue would not notice to be wrong."""
+    if times.num_workers < 1:
+        raise ValueError(f"a cluster needs at least one worker, {times!r} has {times.num_workers}")
+    if times.constant is not None:
+        if len(times.constant) != times.num_workers:
+            raise ValueError(f"{times!r} has {times.num_workers} workers and {len(times.constant)} times")
+        for worker, time in enumerate(times.constant):
+            if not time >= 0.0:
+                raise ValueError(f"{times!r} gives worker {worker} the time {time}; times must not be negative or NaN")

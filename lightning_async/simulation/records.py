@@ -55,7 +55,7 @@ class Step(NamedTuple):
         discarded: arrivals refused plus jobs stopped since the previous step.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # tuple.index, which nobody needs here
     time: float
     jobs: tuple[Job, ...]
     discarded: int = 0
