@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
-from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities.types import STEP_OUTPUT
-from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from typing_extensions import override
@@ -22,14 +19,15 @@ from lightning_async.methods import Direction, Gradient, Method
 from lightning_async.methods.apply import scaling, set_gradients
 from lightning_async.methods.server import ParameterServer
 from lightning_async.randomness import job_randomness, job_seed
-from lightning_async.simulation import Job, SimulatedCluster, Step
-from lightning_async.strategies.checks import check_optimizer, check_trainer
-from lightning_async.strategies.simulated import SimulatedStrategy, trainable
+from lightning_async.simulation import Job, SimulatedCluster
+from lightning_async.strategies.checks import check_optimizer, check_parameters, check_trainer
+from lightning_async.strategies.scheduled import CHECKPOINT_KEY, ScheduledStrategy
+from lightning_async.strategies.simulated import trainable
 
-CHECKPOINT_KEY = "lightning_async"
+__all__ = ["CHECKPOINT_KEY", "ParameterServerStrategy"]
 
 
-class ParameterServerStrategy(SimulatedStrategy):
+class ParameterServerStrategy(ScheduledStrategy):
     """Trains a module with a server method on simulated workers, in logical time.
 
     One Lightning batch is one server update: `global_step`, schedulers, `log_every_n_steps` and checkpoints count
@@ -63,6 +61,9 @@ class ParameterServerStrategy(SimulatedStrategy):
         >>> trainer = Trainer(strategy=strategy, max_steps=5_000, max_epochs=-1, accelerator="cpu", logger=False)
     """
 
+    method: Method
+    _state_key = "server"
+
     def __init__(
         self,
         method: Method,
@@ -74,73 +75,40 @@ class ParameterServerStrategy(SimulatedStrategy):
         *,
         lr_scheduler: LRSchedulerCallable | None = None,
     ) -> None:
-        super().__init__(method, cluster, optimizer, partition, seed, lr_scheduler=lr_scheduler)
+        super().__init__(method, cluster, optimizer, partition, seed, on_nonfinite, lr_scheduler=lr_scheduler)
         if not isinstance(method, Method):
-            raise TypeError(f"method must be a server method such as ASGD() or ClippedASGD(clip=1.0), got {method!r}")
-        if on_nonfinite not in ("discard", "raise"):
-            raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
-        self.on_nonfinite = on_nonfinite
+            raise TypeError(
+                f"method must be a server method such as ASGD() or ClippedASGD(clip=1.0), got {method!r}; methods that "
+                f"train replicas belong to LocalSGDStrategy"
+            )
         self.server: ParameterServer | None = None
         """The iterate, its past versions and the schedule; None before a fit."""
-        self.last_step: Step | None = None
-        """The last step that was made."""
         self._position = 0
-        self._started = False
-        self._started_at = 0
-        self._warned = False
 
     @property
-    def logical_time(self) -> float:
-        """Logical time of the last step that was made: the age of the module's parameters."""
-        return self.server.logical_time if self.server is not None else 0.0
-
-    @property
-    def next_time(self) -> float:
-        """Logical time of the step that comes next."""
-        return self._fitting.next_step().time
+    @override
+    def _engine(self) -> ParameterServer | None:
+        return self.server
 
     @override
-    def setup(self, trainer: Trainer) -> None:
-        if trainer.state.fn != TrainerFn.FITTING:
-            super().setup(trainer)
-            return
+    def _check_trainer(self, trainer: Trainer) -> None:
         check_trainer(trainer, self._module, self.method)
-        # A second fit of the same module continues the first, as the Trainer's own counters do.
-        server = self.server
-        goes_on = server is not None and self._started_at + server.completed == trainer.global_step > 0
-        if not goes_on:
-            self._start_data()
-        super().setup(trainer)
+
+    @override
+    def _trained(self) -> list[Tensor]:
         optimizer = self.optimizers[0]
         check_optimizer(optimizer, self.method, self._scaler)
-        if server is not None and goes_on and list(map(id, server.parameters)) != list(map(id, trainable(optimizer))):
-            goes_on = False
-            self._start_data()
-        if not goes_on:
-            self._start_server(trainer.global_step)
-        self._started = False
+        return trainable(optimizer)
 
-    def _start_server(self, global_step: int) -> None:
-        """Be at step 0 and logical time 0 when the Trainer is at `global_step`."""
-        self.last_step = None
-        self._started_at = global_step
+    @override
+    def _start_engine(self) -> None:
         self.server = ParameterServer(
             self.method,
             self.cluster,
-            trainable(self.optimizers[0]),
+            self._trained(),
             sharded=self.partition is not None,
             on_nonfinite=self.on_nonfinite,
         )
-
-    @override
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        if self._started and batch_idx > 0:
-            raise MisconfigurationException(
-                f"{type(self._module).__name__} made no optimizer step in the last batch (its optimizer_step did not "
-                f"call optimizer.step(closure=closure)), but one batch is one server update. Step in every batch; to "
-                f"average several gradients use RennalaSGD(batch=...)."
-            )
-        self._started = True
 
     @override
     def optimizer_step(
@@ -151,13 +119,11 @@ class ParameterServerStrategy(SimulatedStrategy):
         **kwargs: Any,
     ) -> Any:
         """Compute the gradients of one server step, each at its own iterate, and step along the method's direction."""
-        if not isinstance(closure, Closure):
-            raise MisconfigurationException(
-                f"{type(self._module).__name__}.optimizer_step must pass its closure on: "
-                f"optimizer.step(closure=optimizer_closure). The gradients are computed inside."
-            )
+        closure = self._lightning_closure(closure)
         server = self._fitting
+        check_parameters(optimizer, len(server.parameters))
         step = server.next_step()
+        left_out = server.nonfinite
         evaluation = _Evaluation(self, closure, server.parameters)
         direction = server.direction(evaluation.gradient)
         evaluation.publish()
@@ -171,13 +137,8 @@ class ParameterServerStrategy(SimulatedStrategy):
             # The scaler has to see the overflow to lower its scale; it makes no step.
             set_gradients(server.parameters, evaluation.overflowed, optimizer)
             result = super().optimizer_step(optimizer, evaluation.loss, model, **kwargs)
-        if server.nonfinite and not self._warned:
-            self._warn_of_nonfinite(step)
         server.after_update()
-        self._started = False
-        self.last_step = step
-        if self._step_loader is not None:
-            self._step_loader.commit()
+        self._made(step, nonfinite=server.nonfinite > left_out)
         return result
 
     @override
@@ -188,53 +149,6 @@ class ParameterServerStrategy(SimulatedStrategy):
         batch = batches[self._position]
         with current_batch(self._module.trainer, batch):
             return super().training_step(batch, *rest, **kwargs)
-
-    @override
-    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any | None = None) -> None:
-        if self.server is not None and "optimizer_states" in checkpoint:
-            loader = self._step_loader
-            checkpoint[CHECKPOINT_KEY] = {
-                "run": self._fingerprint(),
-                "server": self.server.state_dict(),
-                "data": {shard: tuple(at) for shard, at in loader.positions.items()} if loader is not None else {},
-            }
-        super().save_checkpoint(checkpoint, filepath, storage_options)
-
-    @override
-    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
-        super().load_optimizer_state_dict(checkpoint)
-        trainer = self._module.trainer
-        state = checkpoint.get(CHECKPOINT_KEY)
-        if state is None:
-            self._start_data()
-            self._start_server(checkpoint["global_step"])
-            rank_zero_warn(
-                f"the checkpoint was written without {type(self).__name__}: weights and optimizer are taken from it, "
-                f"and the schedule starts at step 0 and logical time 0."
-            )
-            return
-        if trainer.max_steps != -1 and trainer.max_epochs not in (-1, None):
-            raise MisconfigurationException(
-                f"Trainer(max_epochs={trainer.max_epochs}, max_steps={trainer.max_steps}): with two limits a resumed "
-                f"run can end too early. Give one: max_epochs=-1 beside max_steps, or max_epochs alone."
-            )
-        self._check_fingerprint(state["run"])
-        completed = state["server"]["completed"]
-        self._start_data(completed, state["data"])
-        self._start_server(checkpoint["global_step"] - completed)
-        self._fitting.load_state_dict(state["server"])
-
-    def _warn_of_nonfinite(self, step: Step) -> None:
-        self._warned = True
-        rank_zero_warn(
-            f"a gradient of step {step.index} (logical time {step.time}) was not finite, or training_step returned "
-            f"None: it is left out. Such gradients are counted in strategy.server.nonfinite; this is said only once."
-        )
-
-    @property
-    def _scaler(self) -> torch.amp.GradScaler | None:
-        scaler = getattr(self.precision_plugin, "scaler", None)
-        return scaler if scaler is not None and scaler.is_enabled() else None
 
     @property
     def _fitting(self) -> ParameterServer:

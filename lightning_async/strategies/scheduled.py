@@ -1,0 +1,217 @@
+"""What the strategies have in common that make one step of a schedule per Lightning batch, and can be resumed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Protocol
+
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import Trainer
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.trainer.states import TrainerFn
+from lightning_utilities.core.rank_zero import rank_zero_warn
+from torch import Tensor
+from typing_extensions import override
+
+from lightning_async._compat import Closure
+from lightning_async.data import Partition
+from lightning_async.methods import Method
+from lightning_async.methods.replica_method import ReplicaMethod
+from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.strategies.simulated import SimulatedStrategy
+
+CHECKPOINT_KEY = "lightning_async"
+
+
+class Engine(Protocol):
+    """What a strategy drives: a schedule, and all that it moves."""
+
+    parameters: list[Tensor]
+    completed: int
+    logical_time: float
+    nonfinite: int
+
+    def next_step(self) -> Step:
+        """The step that comes next."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What cannot be replayed."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where `state_dict` was taken."""
+
+
+class ScheduledStrategy(SimulatedStrategy):
+    """Makes one step of a schedule per Lightning batch; its checkpoints hold what is needed to continue bit for bit.
+
+    Args:
+        method: the algorithm.
+        cluster: the simulated workers.
+        optimizer: replaces the module's own optimizer.
+        partition: how the training data are split over the workers; None if all draw from one stream.
+        seed: seed of the order of the data and of the randomness inside jobs, >= 0.
+        on_nonfinite: what becomes of a gradient that is NaN or infinite: "discard" leaves it out, "raise" stops.
+        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+
+    Raises:
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if an argument has a value that is not allowed.
+    """
+
+    _state_key: ClassVar[str]
+    """Under which name the engine's state is in a checkpoint."""
+
+    def __init__(
+        self,
+        method: Method | ReplicaMethod,
+        cluster: SimulatedCluster,
+        optimizer: OptimizerCallable | None = None,
+        partition: Partition | None = None,
+        seed: int = 0,
+        on_nonfinite: Literal["discard", "raise"] = "discard",
+        *,
+        lr_scheduler: LRSchedulerCallable | None = None,
+    ) -> None:
+        super().__init__(method, cluster, optimizer, partition, seed, lr_scheduler=lr_scheduler)
+        if on_nonfinite not in ("discard", "raise"):
+            raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
+        self.on_nonfinite = on_nonfinite
+        self.last_step: Step | None = None
+        """The last step that was made."""
+        self._started = False
+        self._started_at = 0
+        self._warned = False
+
+    @property
+    @abstractmethod
+    def _engine(self) -> Engine | None:
+        """What is driven; None before a fit."""
+
+    @abstractmethod
+    def _check_trainer(self, trainer: Trainer) -> None:
+        """Refuse what cannot be combined, before anything is built."""
+
+    @abstractmethod
+    def _trained(self) -> list[Tensor]:
+        """The parameters that the engine trains; refuse what cannot be combined with the optimizer."""
+
+    @abstractmethod
+    def _start_engine(self) -> None:
+        """Make an engine at step 0 and logical time 0."""
+
+    def _continues(self, engine: Engine) -> bool:
+        """Whether a second fit can go on with the engine of the first."""
+        return list(map(id, engine.parameters)) == list(map(id, self._trained()))
+
+    @property
+    def logical_time(self) -> float:
+        """Logical time of the last step that was made: the age of the model."""
+        return self._engine.logical_time if self._engine is not None else 0.0
+
+    @property
+    def next_time(self) -> float:
+        """Logical time of the step that comes next."""
+        if self._engine is None:
+            raise RuntimeError("the strategy is not fitting a module yet")
+        return self._engine.next_step().time
+
+    @override
+    def setup(self, trainer: Trainer) -> None:
+        if trainer.state.fn != TrainerFn.FITTING:
+            super().setup(trainer)
+            return
+        self._check_trainer(trainer)
+        # A second fit of the same module continues the first, as the Trainer's own counters do.
+        engine = self._engine
+        goes_on = engine is not None and self._started_at + engine.completed == trainer.global_step > 0
+        if not goes_on:
+            self._start_data()
+        super().setup(trainer)
+        if engine is not None and goes_on and not self._continues(engine):
+            goes_on = False
+            self._start_data()
+        if not goes_on:
+            self._start(trainer.global_step)
+        self._started = False
+
+    def _start(self, global_step: int) -> None:
+        """Be at step 0 and logical time 0 when the Trainer is at `global_step`."""
+        self.last_step = None
+        self._started_at = global_step
+        self._start_engine()
+
+    @override
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        if self._started and batch_idx > 0:
+            raise MisconfigurationException(
+                f"{type(self._module).__name__} made no optimizer step in the last batch (its optimizer_step did not "
+                f"call optimizer.step(closure=closure)), but one batch is one step of the schedule. Step in every "
+                f"batch; to average several gradients use RennalaSGD(batch=...)."
+            )
+        self._started = True
+
+    def _lightning_closure(self, closure: Callable[[], Any]) -> Closure:
+        """The closure of a batch: forward and backward, to be run where the schedule says."""
+        if not isinstance(closure, Closure):
+            raise MisconfigurationException(
+                f"{type(self._module).__name__}.optimizer_step must pass its closure on: "
+                f"optimizer.step(closure=optimizer_closure). The gradients are computed inside."
+            )
+        return closure
+
+    def _made(self, step: Step, nonfinite: bool) -> None:
+        """A step of the schedule has been made, with or without a gradient that was not finite."""
+        if nonfinite and not self._warned:
+            self._warned = True
+            rank_zero_warn(
+                f"a gradient of step {step.index} (logical time {step.time}) was not finite, or training_step returned "
+                f"None: it is left out. Such gradients are counted in strategy.{self._state_key}.nonfinite; this is "
+                f"said only once."
+            )
+        self._started = False
+        self.last_step = step
+        if self._step_loader is not None:
+            self._step_loader.commit()
+
+    @override
+    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any | None = None) -> None:
+        if self._engine is not None and "optimizer_states" in checkpoint:
+            loader = self._step_loader
+            checkpoint[CHECKPOINT_KEY] = {
+                "run": self._fingerprint(),
+                self._state_key: self._engine.state_dict(),
+                "data": {shard: tuple(at) for shard, at in loader.positions.items()} if loader is not None else {},
+            }
+        super().save_checkpoint(checkpoint, filepath, storage_options)
+
+    @override
+    def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
+        super().load_optimizer_state_dict(checkpoint)
+        trainer = self._module.trainer
+        state = checkpoint.get(CHECKPOINT_KEY)
+        if state is None:
+            self._start_data()
+            self._start(checkpoint["global_step"])
+            rank_zero_warn(
+                f"the checkpoint was written without {type(self).__name__}: weights and optimizer are taken from it, "
+                f"and the schedule starts at step 0 and logical time 0."
+            )
+            return
+        if trainer.max_steps != -1 and trainer.max_epochs not in (-1, None):
+            raise MisconfigurationException(
+                f"Trainer(max_epochs={trainer.max_epochs}, max_steps={trainer.max_steps}): with two limits a resumed "
+                f"run can end too early. Give one: max_epochs=-1 beside max_steps, or max_epochs alone."
+            )
+        self._check_fingerprint(state["run"])
+        completed = state[self._state_key]["completed"]
+        self._start_data(completed, state["data"])
+        self._start(checkpoint["global_step"] - completed)
+        if self._engine is not None:
+            self._engine.load_state_dict(state[self._state_key])
+
+    @property
+    def _scaler(self) -> torch.amp.GradScaler | None:
+        scaler = getattr(self.precision_plugin, "scaler", None)
+        return scaler if scaler is not None and scaler.is_enabled() else None
