@@ -82,6 +82,7 @@ class ProgressDisplay:
                 f"[{done}/{self._total}] {name}: {event.result.status} at {event.time:.1f}, {seconds}",
                 markup=False,
                 highlight=False,
+                soft_wrap=True,
             )
 
     def _count(self, results: Mapping[str, RunResult]) -> None:

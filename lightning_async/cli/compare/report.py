@@ -154,7 +154,8 @@ def _print_failures(console: Console, comparison: Comparison, results: Mapping[s
     names = run_names(comparison, results)
     for key, result in results.items():
         if result.status == "failed":
-            console.print(f"{names.get(key, key)} failed: {_last_line(result)}", style="red", markup=False)
+            message = f"{names.get(key, key)} failed: {_last_line(result)}"
+            console.print(message, style="red", markup=False, soft_wrap=True)
 
 
 def _last_line(result: RunResult) -> str:

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from lightning_async.cli.compare.measures import Estimate, outcome
@@ -172,11 +173,11 @@ def latex(text: str) -> str:
 
 def rich_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Returns the table for the terminal."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     for column, name in enumerate(header):
-        table.add_column(name, justify="right" if column else "left")
+        table.add_column(escape(name), justify="right" if column else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 
