@@ -113,8 +113,7 @@ def test_a_module_gets_mini_batches_as_it_knows_them(name: str) -> None:
             self.transferred: list[type] = []
 
         def on_after_batch_transfer(self, batch, dataloader_idx):
-            x, y = batch
-            self.transferred.append(type(x))
+            self.transferred.append(type(batch[0]))
             return batch
 
     strategy, module = strategy_of(name), Hooks()

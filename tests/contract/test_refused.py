@@ -26,9 +26,8 @@ def strategy(method=None, **arguments):
 def refused(
     remedy: str, module: LightningModule | None = None, data=None, method=None, error=None, **arguments
 ) -> None:
-    own = arguments.pop("own", {})
+    trainer = quiet(strategy=strategy(method, **arguments.pop("own", {})), max_steps=3, **arguments)
     with pytest.raises(error or MisconfigurationException, match=remedy):
-        trainer = quiet(strategy=strategy(method, **own), max_steps=3, **arguments)
         trainer.fit(module or Classifier(), data if data is not None else loader())
     assert module is None or module.trainer.global_step == 0
 

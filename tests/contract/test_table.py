@@ -1,6 +1,5 @@
-from contract_battery.table import CONTRACTS, REGISTERED_ONES
-
 import pytest
+from contract_battery.table import CONTRACTS, REGISTERED_ONES
 
 from lightning_async.strategies.registry import REGISTERED
 

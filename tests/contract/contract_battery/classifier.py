@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn.functional import avg_pool2d, cross_entropy
 
 from contract_battery.images import CLASSES
 
@@ -32,7 +32,7 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.tanh(self.norm(self.second(self.first(x))))
-        x = self.dropout(F.avg_pool2d(x, 2).flatten(1))
+        x = self.dropout(avg_pool2d(x, 2).flatten(1))
         x = x @ self.tied @ self.tied.T
         return self.head(x * (self.gate * self.scale * self.gate))
 
@@ -52,7 +52,7 @@ class Classifier(LightningModule):
 
     def loss(self, batch: list[Tensor]) -> Tensor:
         x, y = batch
-        return F.cross_entropy(self.network(x), y)
+        return cross_entropy(self.network(x), y)
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
         loss = self.loss(batch)
