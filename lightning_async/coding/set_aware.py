@@ -75,6 +75,7 @@ class SetAwareDecoder:
         uncertain = self.used & (self.p > 0.0)
         self.sampled = int(uncertain.sum()) > MOST_ENUMERATED
         self.modelled = self.used & (1.0 - self.p >= _LEAST_ARRIVAL) if self.sampled else self.used
+        self._mean_inverse: FloatArray | None = None
         self.set_correlation(rho)
 
     def set_correlation(self, rho: float) -> None:
@@ -86,16 +87,20 @@ class SetAwareDecoder:
         self.rho = float(rho)
         gram = correlated_gram(partitions, rho)
         noiseless = self.effective @ gram @ self.effective.T
-        self._system = noiseless + np.diag(self.q * np.diag(noiseless))
-        # Exact messages of linearly dependent rows make the system singular; this is far below any error.
-        self._system += np.diag(np.where(self.modelled, 1e-10 * np.diag(noiseless).mean() + 1e-300, 1.0))
+        squares = np.maximum(np.diag(noiseless), 1e-9 * (self.effective**2).sum(axis=1))
+        # Exact messages of linearly dependent rows would make the system singular; the floor is far below any error.
+        noise = np.maximum(self.q, 1e-7) * squares
+        # Everything below is in units of the messages' own standard deviations: loads may differ by many orders.
+        self._deviation = np.where(self.modelled, np.sqrt(squares + noise), 1.0)
+        system = (noiseless + np.diag(noise)) / np.outer(self._deviation, self._deviation)
+        self._system = np.where(np.outer(self.modelled, self.modelled), system, np.eye(len(system)))
         self._square = float(gram.sum())
-        self._target = self.effective @ gram.sum(axis=1)
-        self._mean_inverse: FloatArray | None = None
+        self._mean_inverse = None
         if self.unbiased:
-            self._target = np.zeros_like(self._target)
-            inside = np.ix_(self.modelled, self.modelled)
-            self._target[self.modelled] = np.linalg.solve(self.mean_inverse()[inside], np.ones(self.modelled.sum()))
+            target = np.linalg.solve(self._average_inverse(), self._deviation)
+        else:
+            target = self.effective @ gram.sum(axis=1) / self._deviation
+        self._target = np.where(self.modelled, target, 0.0)
 
     def weights(self, arrived: BoolArray) -> FloatArray:
         """Weights on the messages m_i, 0 where a worker did not arrive."""
@@ -104,11 +109,11 @@ class SetAwareDecoder:
         solution = np.linalg.solve(system, np.where(sets, self._target, 0.0)[..., None])[..., 0]
         rare = np.asarray(arrived) & self.used & ~self.modelled
         alone = np.where(rare, 1.0 / np.where(self.used, 1.0 - self.p, 1.0), 0.0)
-        result: FloatArray = (np.where(sets, solution, 0.0) + alone) * self.scale
+        result: FloatArray = (np.where(sets, solution / self._deviation, 0.0) + alone) * self.scale
         return result
 
-    def mean_inverse(self) -> FloatArray:
-        """T = E over arrived sets S of N_SS^-1, padded with zeros, (workers, workers)."""
+    def _average_inverse(self) -> FloatArray:
+        """T = E over arrived sets S of N_SS^-1, padded with zeros; the identity for workers outside the model."""
         if self._mean_inverse is None:
             workers = len(self.p)
             total = np.zeros((workers, workers))
@@ -116,13 +121,13 @@ class SetAwareDecoder:
                 inverse = np.linalg.inv(_restrict(self._system, arrived))
                 both = arrived[:, :, None] & arrived[:, None, :]
                 total += np.einsum("s,sij->ij", probability, np.where(both, inverse, 0.0))
-            self._mean_inverse = total
+            outside = np.diag(np.where(self.modelled, 0.0, 1.0))
+            self._mean_inverse = total + outside
         return self._mean_inverse
 
     def model_error(self) -> float:
         """E||ghat - g||^2 under the model (gradients of norm 1 with correlation rho, sets enumerated)."""
-        inside = np.ix_(self.modelled, self.modelled)
-        quadratic = float(self._target[self.modelled] @ self.mean_inverse()[inside] @ self._target[self.modelled])
+        quadratic = float(self._target @ self._average_inverse() @ self._target)
         return quadratic - self._square if self.unbiased else self._square - quadratic
 
     def _sets(self) -> Iterator[tuple[BoolArray, FloatArray]]:

@@ -268,3 +268,13 @@ def test_the_shrunk_error_matches_its_closed_form() -> None:
     q = np.where(bits > 0, relative_variance(bits, 9.0, "dither"), np.inf)
     shrunk = GradientCode(code.assignment, fixed(code).minimum_mse(total))
     assert code_error(shrunk, P, q, np.ones((4, 4))) == pytest.approx(16 / (1 + total), rel=1e-9)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.95, 1.0])
+def test_set_aware_is_unbiased_also_when_messages_are_nearly_exact(rho: float) -> None:
+    p = np.linspace(0.05, 0.8, 8)
+    q = relative_variance(np.full(8, 16), 9.0, "dither")
+    code = optimal_code([16] * 8, p, partitions=8, kappa=9.0)
+    decoder = SetAwareDecoder(code, p, q, rho=rho)
+    mean = sum(w @ decoder.weights(s) for s, w in arrival_sets(p, code.used))
+    np.testing.assert_allclose(mean @ code.assignment, 1.0, rtol=1e-6)
