@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
+from typing import Literal, overload
 
 from torch import Tensor
 from torch.optim import Optimizer
 
-from lightning_async.methods import Gradient, Method
+from lightning_async.methods import Gradient, Method, ReplicaMethod
 from lightning_async.methods.apply import optimizer_step, set_gradients
+from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.server import ParameterServer
+from lightning_async.replica_loop import ReplicaSimulation, job_gradient
 from lightning_async.simulation import Job, SimulatedCluster, Step
 
 
@@ -52,18 +54,10 @@ class Simulation(Iterator[Step]):
         return step
 
     def _compute(self, job: Job, position: int) -> Gradient:
-        parameters = self.server.parameters
-        for p in parameters:
-            p.grad = None  # so that what `backward` puts there is a tensor of its own, and belongs to the method
-        gradient = self._gradient_fn(job)
-        if issubclass(type(gradient), Tensor) or len(gradient) != len(parameters):
-            raise ValueError(
-                f"gradient_fn must return a sequence of one tensor per parameter, {len(parameters)} in all, got "
-                f"{type(gradient).__name__} of length {len(gradient)}"
-            )
-        return gradient
+        return job_gradient(self._gradient_fn, job, self.server.parameters)
 
 
+@overload
 def simulate(
     method: Method,
     cluster: SimulatedCluster,
@@ -73,13 +67,42 @@ def simulate(
     max_steps: int | None = None,
     max_time: float | None = None,
     on_nonfinite: Literal["discard", "raise"] = "discard",
-) -> Simulation:
-    """Run a method on an objective of your own, one server update at a time.
+) -> Simulation: ...
+
+
+@overload
+def simulate(
+    method: ReplicaMethod,
+    cluster: SimulatedCluster,
+    parameters: Iterable[Tensor],
+    optimizer: Optimizer,
+    gradient_fn: Callable[[Job], Gradient],
+    max_steps: int | None = None,
+    max_time: float | None = None,
+    on_nonfinite: Literal["discard", "raise"] = "discard",
+) -> ReplicaSimulation: ...
+
+
+def simulate(
+    method: Method | ReplicaMethod,
+    cluster: SimulatedCluster,
+    parameters: Iterable[Tensor],
+    optimizer: Optimizer,
+    gradient_fn: Callable[[Job], Gradient],
+    max_steps: int | None = None,
+    max_time: float | None = None,
+    on_nonfinite: Literal["discard", "raise"] = "discard",
+) -> Simulation | ReplicaSimulation:
+    """Run a method on an objective of your own, one step at a time.
+
+    A step is a server update, or, of a method that trains replicas, one local step. While the gradient of a local step
+    is computed, the parameters hold the replica of its worker, and the optimizer has that replica's state; when a step
+    has closed a round, and at the end, they hold the average model.
 
     Args:
         method: the algorithm.
         cluster: the workers.
-        parameters: what is optimised, in the optimizer's order; changed in place.
+        parameters: what is optimised, in the optimizer's order; the run begins where they stand.
         optimizer: makes the step along the method's direction.
         gradient_fn: called with a job while `parameters` hold the iterate of the job; returns its gradient, one tensor
             per parameter, which then belongs to the method.
@@ -88,11 +111,11 @@ def simulate(
         on_nonfinite: what becomes of a gradient that is NaN or infinite: "discard" leaves it out, "raise" stops.
 
     Returns:
-        An iterator over the steps. When it yields step k, the parameters hold x_{k+1}.
+        An iterator over the steps. When it yields server update k, the parameters hold x_{k+1}.
 
     Raises:
-        ValueError: if a limit is negative or NaN, there is no parameter, the optimizer steps others, or a gradient has
-            the wrong length.
+        ValueError: if a limit is negative or NaN, there is no parameter, the optimizer steps others, a gradient has the
+            wrong length, or `max_time` ends before replicas are merged for the first time.
         TypeError: if an argument is of the wrong kind.
 
     Example:
@@ -108,8 +131,8 @@ def simulate(
         >>> step.index, step.time, round(x.item(), 3)
         (25, 10.0, 0.211)
     """
-    if not isinstance(method, Method):
-        raise TypeError(f"method must be a Method such as ASGD(), got {method!r}")
+    if not isinstance(method, (Method, ReplicaMethod)):
+        raise TypeError(f"method must be a Method such as ASGD(), or a ReplicaMethod such as LOSCAR, got {method!r}")
     if not isinstance(cluster, SimulatedCluster):
         raise TypeError(f"cluster must be a SimulatedCluster, got {cluster!r}")
     if not isinstance(optimizer, Optimizer):
@@ -123,8 +146,11 @@ def simulate(
     optimized = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if parameters and {id(p) for p in parameters} != optimized:
         raise ValueError(
-            f"parameters must be the tensors that the optimizer steps, which are {len(optimized)}; got {len(parameters)}, "
-            f"of which {sum(id(p) in optimized for p in parameters)} are among them"
+            f"parameters must be the tensors that the optimizer steps, which are {len(optimized)}; got "
+            f"{len(parameters)}, of which {sum(id(p) in optimized for p in parameters)} are among them"
         )
+    if isinstance(method, ReplicaMethod):
+        local = LocalTraining(method, cluster, parameters, optimizer, on_nonfinite=on_nonfinite)
+        return ReplicaSimulation(local, optimizer, gradient_fn, max_steps, max_time)
     server = ParameterServer(method, cluster, parameters, on_nonfinite=on_nonfinite)
     return Simulation(server, optimizer, gradient_fn, max_steps, max_time)

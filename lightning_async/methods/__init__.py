@@ -1,23 +1,31 @@
-"""Server algorithms, one per file."""
+"""Algorithms, one per file: server methods, and methods that train replicas."""
 
 from lightning_async.methods.asgd import ASGD
 from lightning_async.methods.averaging import AveragingMethod
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.clipped_asgd import ClippedASGD
 from lightning_async.methods.delay_adaptive_asgd import DelayAdaptiveASGD
+from lightning_async.methods.diloco import DiLoCo
+from lightning_async.methods.local_sgd import LocalSGD
+from lightning_async.methods.loscar import LOSCAR
 from lightning_async.methods.minibatch_sgd import MinibatchSGD
 from lightning_async.methods.rennala_sgd import RennalaSGD
+from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.methods.ringmaster_asgd import RingmasterASGD
 
 __all__ = [
     "ASGD",
+    "LOSCAR",
     "AveragingMethod",
     "ClippedASGD",
     "DelayAdaptiveASGD",
+    "DiLoCo",
     "Direction",
     "Gradient",
+    "LocalSGD",
     "Method",
     "MinibatchSGD",
     "RennalaSGD",
+    "ReplicaMethod",
     "RingmasterASGD",
 ]

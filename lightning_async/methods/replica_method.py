@@ -94,7 +94,7 @@ class ReplicaMethod(Described, ABC):
                 )
             return cluster.link.latency, None, None
         size = self.size(round, self._num_coordinates, cluster.seed)
-        num_bytes = size * self._bytes_per_coordinate
+        num_bytes = float(size * self._bytes_per_coordinate)
         return (cluster.link.time(num_bytes) if size else 0.0), size, num_bytes
 
     def check_cluster(self, cluster: SimulatedCluster) -> None:

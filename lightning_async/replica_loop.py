@@ -1,0 +1,81 @@
+"""The plain loop of methods that train replicas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from lightning_async.methods import Gradient
+from lightning_async.methods.apply import set_gradients
+from lightning_async.methods.local_training import LocalTraining
+from lightning_async.methods.server import all_finite
+from lightning_async.simulation import Job, Step
+
+
+class ReplicaSimulation(Iterator[Step]):
+    """The local steps of a running simulation; see `lightning_async.simulate`.
+
+    Attributes:
+        local: the replicas; counts over completed rounds (`rounds`, `num_bytes`, `hidden`, `idle`), `logical_time`.
+
+    Raises:
+        ValueError: if `max_time` ends before the first merge.
+    """
+
+    def __init__(
+        self,
+        local: LocalTraining,
+        optimizer: Optimizer,
+        gradient_fn: Callable[[Job], Gradient],
+        max_steps: int | None,
+        max_time: float | None,
+    ) -> None:
+        self.local = local
+        self._optimizer = optimizer
+        self._gradient_fn = gradient_fn
+        self._max_steps = math.inf if max_steps is None else max_steps
+        self._max_time = math.inf if max_time is None else max_time
+        local.check_budget(self._max_time)
+
+    @property
+    def replicas(self) -> Tensor:
+        """The parameters of all replicas, `(n, d)`; to be read only."""
+        return self.local.replicas.flat.compact()
+
+    def __next__(self) -> Step:
+        local = self.local
+        step = local.next_step()
+        if local.completed >= self._max_steps or step.time > self._max_time:
+            if local.completed:
+                local.replicas.enter_average()
+            raise StopIteration
+        local.enter()
+        gradient = job_gradient(self._gradient_fn, step.jobs[0], local.parameters)
+        if all_finite(gradient):
+            set_gradients(local.parameters, gradient, self._optimizer)
+            self._optimizer.step()
+        else:
+            local.refuse_gradient()
+        if local.after_step():
+            local.replicas.enter_average()
+        return step
+
+
+def job_gradient(gradient_fn: Callable[[Job], Gradient], job: Job, parameters: Sequence[Tensor]) -> Gradient:
+    """The gradient of a job by the user's function.
+
+    Raises:
+        ValueError: if it is not one tensor per parameter.
+    """
+    for p in parameters:
+        p.grad = None  # so that what `backward` puts there is a tensor of its own, and belongs to the method
+    gradient = gradient_fn(job)
+    if issubclass(type(gradient), Tensor) or len(gradient) != len(parameters):
+        raise ValueError(
+            f"gradient_fn must return a sequence of one tensor per parameter, {len(parameters)} in all, got "
+            f"{type(gradient).__name__} of length {len(gradient)}"
+        )
+    return gradient
