@@ -55,6 +55,6 @@ def seconds(work: Callable[[], object], slices: int, warm_up: int = 3) -> tuple[
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start

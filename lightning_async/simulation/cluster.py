@@ -71,7 +71,8 @@ class SimulatedCluster:
         constant = self.times.constant if self._message_time == 0.0 else None
         self._constant = constant if constant is not None and max(constant) < math.inf else None
         self._starts = [array("d") for _ in range(n)] if self.times.depends_on_start else None
-        self._heap: list[Arrival] = []
+        # (time, worker, job number): numbers alone, which the garbage collector need not look at.
+        self._heap: list[tuple[float, int, int]] = []
         self._top_delivered = False  # heap[0] is the last arrival, left in place to be replaced by the next dispatch
         self._stale = 0  # entries of the heap whose job was stopped
         self._endless: set[int] = set()  # workers whose job never finishes: it is not in the heap
@@ -128,7 +129,7 @@ class SimulatedCluster:
             # What `_begin` does, for most of the events of most schedules.
             self._running[worker] = job
             self._top_delivered = False
-            heapreplace(self._heap, _new_tuple(Arrival, (self.now + self._constant[worker], worker, job)))
+            heapreplace(self._heap, (self.now + self._constant[worker], worker, number))
         else:
             self._begin(worker, job)
         return job
@@ -185,7 +186,7 @@ class SimulatedCluster:
         if self._stale:
             self._drop_stale_top()
         try:
-            arrival = heap[0]
+            time, worker, _ = heap[0]
         except IndexError:
             raise NoArrivalError(
                 f"no job will ever arrive at logical time {self.now}: {len(self._endless)} of {self.num_workers} "
@@ -193,15 +194,15 @@ class SimulatedCluster:
                 f"that does not wait for every worker, or times that are finite"
             ) from None
         self._top_delivered = True
-        time, worker, _ = arrival
         if len(heap) < self._num_workers or self._stale:
             computing = len(heap) - self._stale + len(self._endless)
             self._idle += (self._num_workers - computing) * (time - self.now)
         self.now = time
+        job = self._running[worker]
         self._running[worker] = None
         if self._queues:
             self._begin_queued(worker)
-        return arrival
+        return _new_tuple(Arrival, (time, worker, job))
 
     @property
     def busy_time(self) -> float:
@@ -218,12 +219,12 @@ class SimulatedCluster:
         self._running[worker] = job
         end = self.now + self._constant[worker] if self._constant is not None else self._end(job)
         if end < math.inf:
-            arrival = _new_tuple(Arrival, (end, worker, job))
+            entry = (end, worker, job.number)
             if self._top_delivered:
                 self._top_delivered = False
-                heapreplace(self._heap, arrival)
+                heapreplace(self._heap, entry)
             else:
-                heappush(self._heap, arrival)
+                heappush(self._heap, entry)
         else:
             self._endless.add(worker)
 
@@ -254,16 +255,20 @@ class SimulatedCluster:
             raise ValueError(f"{self.times!r} gives job {number} of worker {worker} the duration {duration}")
         return compute_from + duration + self._message_time
 
+    def _is_running(self, entry: tuple[float, int, int]) -> bool:
+        _, worker, number = entry
+        job = self._running[worker]
+        return job is not None and job.number == number
+
     def _drop_stale_top(self) -> None:
-        heap, running = self._heap, self._running
-        while heap and heap[0].job is not running[heap[0].worker]:
+        heap = self._heap
+        while heap and not self._is_running(heap[0]):
             heappop(heap)
             self._stale -= 1
 
     def _compact(self) -> None:
         """Rebuild the heap without the stopped jobs: keeps it O(n) however many are stopped, at O(1) per stop."""
-        running = self._running
-        self._heap = [arrival for arrival in self._heap if arrival.job is running[arrival.worker]]
+        self._heap = list(filter(self._is_running, self._heap))
         heapify(self._heap)
         self._top_delivered = False
         self._stale = 0
