@@ -129,7 +129,7 @@ def simulate(
         >>> for step in simulate(ASGD(), cluster, [x], sgd, lambda job: [x.clone()], max_time=10.0):
         ...     pass
         >>> step.index, step.time, round(x.item(), 3)
-        (25, 10.0, 0.211)
+        (25, 10.0, -0.008)
     """
     if not isinstance(method, (Method, ReplicaMethod)):
         raise TypeError(f"method must be a Method such as ASGD(), or a ReplicaMethod such as LOSCAR, got {method!r}")
