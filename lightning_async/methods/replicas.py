@@ -40,11 +40,15 @@ class Replicas:
         self.buffers = BufferReplicas(module, num_replicas)
         self.in_place: int | Literal["average"] | None = None
         """Which replica the parameters hold; None before the first has entered."""
+        self.last = 0
+        """The replica that has entered last, whose state the optimizer has."""
         self.attach(optimizer)
 
     def attach(self, optimizer: Optimizer) -> None:
         """Use an optimizer, whose state every replica begins with."""
         self.optimizer = optimizer
+        self.num_optimized = sum(len(group["params"]) for group in optimizer.param_groups)
+        """Number of tensors that the optimizer steps."""
         self._states = [optimizer.state, *(_copied(optimizer.state) for _ in self.flat.rows[1:])]
 
     def enter(self, replica: int) -> None:
@@ -53,13 +57,12 @@ class Replicas:
             p.data = view
         self.buffers.enter(replica)
         self.optimizer.state = self._states[replica]
-        self.in_place = replica
+        self.in_place = self.last = replica
 
     def keep(self) -> None:
         """A step has been made with the replica that is in place: keep what is not kept by pointer."""
-        assert isinstance(self.in_place, int)
-        self.buffers.keep(self.in_place)
-        self._states[self.in_place] = self.optimizer.state
+        self.buffers.keep(self.last)
+        self._states[self.last] = self.optimizer.state
 
     def enter_average(self) -> None:
         """Let parameters and buffers hold the average model; the optimizer's state stays as it is."""
@@ -72,13 +75,17 @@ class Replicas:
 
     def state_dict(self) -> dict[str, Any]:
         """All replicas."""
-        current = self.optimizer.state
         optimizers = []
         for state in self._states:
             self.optimizer.state = state
             optimizers.append(self.optimizer.state_dict()["state"])
-        self.optimizer.state = current
-        return {"parameters": self.flat.compact(), "buffers": self.buffers.state_dict(), "optimizers": optimizers}
+        self.optimizer.state = self._states[self.last]
+        return {
+            "parameters": self.flat.compact(),
+            "buffers": self.buffers.state_dict(),
+            "optimizers": optimizers,
+            "last": self.last,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
@@ -89,6 +96,8 @@ class Replicas:
             # The optimizer's own loading moves tensors to their device, and knows which ones stay on the CPU.
             self.optimizer.load_state_dict({"state": copy.deepcopy(optimizer_state), "param_groups": groups})
             self._states[replica] = self.optimizer.state
+        self.last = state["last"]
+        self.optimizer.state = self._states[self.last]
 
 
 def _copied(state: _State) -> _State:

@@ -26,11 +26,7 @@ def check_trainer(trainer: Trainer, module: LightningModule, method: Method) -> 
         MisconfigurationException: with what was asked for, and what to do instead.
     """
     name = type(method).__name__
-    if not module.automatic_optimization:
-        raise MisconfigurationException(
-            f"{type(module).__name__} uses manual optimization, so that {name} cannot decide where gradients are "
-            f"taken. Set automatic_optimization = True and return the loss from training_step."
-        )
+    check_module(module, name)
     if trainer.accumulate_grad_batches > 1:
         raise MisconfigurationException(
             f"accumulate_grad_batches={trainer.accumulate_grad_batches} cannot be combined with {name}, which decides "
@@ -43,16 +39,29 @@ def check_trainer(trainer: Trainer, module: LightningModule, method: Method) -> 
             f"Trainer(gradient_clip_val={trainer.gradient_clip_val}) would clip once more what {name} has clipped at "
             f"the workers. Remove gradient_clip_val, and set the radius as {name}(clip={trainer.gradient_clip_val})."
         )
-    if takes_dataloader_iter(module):
-        raise MisconfigurationException(
-            f"{type(module).__name__}.training_step takes dataloader_iter and fetches its batches itself, but the "
-            f"schedule decides which batch a job gets. Use training_step(self, batch, batch_idx)."
-        )
     sparse = [key for key, child in module.named_modules() if getattr(child, "sparse", False) is True]
     if sparse and not method.supports_sparse:
         raise MisconfigurationException(
             f"{name} cannot take sparse gradients, but {', '.join(sparse)} of {type(module).__name__} makes them. Set "
             f"sparse=False there."
+        )
+
+
+def check_module(module: LightningModule, name: str) -> None:
+    """Refuse modules that take decisions which belong to the method of that name.
+
+    Raises:
+        MisconfigurationException: with what was asked for, and what to do instead.
+    """
+    if not module.automatic_optimization:
+        raise MisconfigurationException(
+            f"{type(module).__name__} uses manual optimization, so that {name} cannot decide where gradients are "
+            f"taken. Set automatic_optimization = True and return the loss from training_step."
+        )
+    if takes_dataloader_iter(module):
+        raise MisconfigurationException(
+            f"{type(module).__name__}.training_step takes dataloader_iter and fetches its batches itself, but the "
+            f"schedule decides which batch a job gets. Use training_step(self, batch, batch_idx)."
         )
 
 

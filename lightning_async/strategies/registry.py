@@ -12,14 +12,19 @@ from lightning.pytorch.strategies import Strategy
 from lightning_async._compat import StrategyRegistry
 from lightning_async.methods import (
     ASGD,
+    LOSCAR,
     ClippedASGD,
     DelayAdaptiveASGD,
+    DiLoCo,
+    LocalSGD,
     Method,
     MinibatchSGD,
     RennalaSGD,
+    ReplicaMethod,
     RingmasterASGD,
 )
-from lightning_async.simulation import SimulatedCluster, TwoSpeedTimes
+from lightning_async.simulation import Link, SimulatedCluster, TwoSpeedTimes
+from lightning_async.strategies.local_sgd import LocalSGDStrategy
 from lightning_async.strategies.parameter_server import ParameterServerStrategy
 
 
@@ -33,6 +38,11 @@ def server(method: Method) -> Strategy:
     return ParameterServerStrategy(method, default_cluster())
 
 
+def replicas(method: ReplicaMethod) -> Strategy:
+    """A replica method on the workers of the default cluster, with messages that take as long as a slow local step."""
+    return LocalSGDStrategy(method, SimulatedCluster(default_cluster().times, Link(latency=4.0)))
+
+
 REGISTERED: dict[str, Callable[[], Strategy]] = {
     "asgd": lambda: server(ASGD()),
     "delay_adaptive_asgd": lambda: server(DelayAdaptiveASGD()),
@@ -40,6 +50,11 @@ REGISTERED: dict[str, Callable[[], Strategy]] = {
     "ringmaster_asgd": lambda: server(RingmasterASGD(threshold=36)),
     "rennala_sgd": lambda: server(RennalaSGD(batch=16)),
     "minibatch_sgd": lambda: server(MinibatchSGD()),
+    "loscar": lambda: replicas(LOSCAR(sparsity=0.1, compute_window=8.0)),
+    "loscar_blocking": lambda: replicas(LOSCAR(sparsity=0.1, overlap=False, compute_window=8.0)),
+    "loscar_overwrite": lambda: replicas(LOSCAR(sparsity=0.1, merge="overwrite", compute_window=8.0)),
+    "local_sgd": lambda: replicas(LocalSGD(compute_window=8.0)),
+    "diloco": lambda: replicas(DiLoCo(compute_window=8.0)),
 }
 
 

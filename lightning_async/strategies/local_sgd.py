@@ -1,0 +1,226 @@
+"""Local training of replicas, with averages now and then, for any LightningModule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning_utilities.core.rank_zero import rank_zero_warn
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from typing_extensions import override
+
+from lightning_async._compat import Closure
+from lightning_async.data import Partition
+from lightning_async.methods.local_training import LocalTraining
+from lightning_async.methods.replica_method import ReplicaMethod
+from lightning_async.methods.server import all_finite
+from lightning_async.randomness import job_randomness, job_seed
+from lightning_async.simulation import SimulatedCluster
+from lightning_async.strategies.replica_checks import check_replica_parameters, check_replica_trainer
+from lightning_async.strategies.scheduled import ScheduledStrategy
+
+
+class LocalSGDStrategy(ScheduledStrategy):
+    """Trains one replica of a module per simulated worker, each at its own speed, with averages as the method says.
+
+    One Lightning batch is one local step of one replica, in order of logical time: `global_step`, schedulers,
+    `log_every_n_steps` and checkpoints count local steps over all replicas. Parameters, buffers and optimizer state of
+    the replica are swapped in by pointer. Hyper-parameters of the optimizer, and so schedulers, are shared.
+
+    What is validated and saved, and what the module holds after a fit, is the average model: the mean of parameters and
+    floating-point buffers, the maximum of counters. Between two training steps the module holds the replica that
+    stepped last. A checkpoint also holds, under one key, all replicas and what is needed to continue bit for bit; a
+    plain Trainer can load it, with the average model.
+
+    Args:
+        method: the algorithm, such as `LOSCAR(sparsity=0.1, compute_window=8.0)`.
+        cluster: the simulated workers. A local step takes the worker's computing time, a message the link's.
+        optimizer: replaces the module's own optimizer.
+        partition: how the training data are split over the workers; None if all draw from one stream.
+        seed: seed of the order of the data and of the randomness inside local steps, >= 0. Worker times and masks have
+            the cluster's.
+        on_nonfinite: when a gradient is NaN or infinite, or `training_step` returns None, the replica stays where it is
+            ("discard", with a warning and a count), or the run stops ("raise").
+        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+
+    Raises:
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if an argument has a value that is not allowed, or the method's compute window is shorter than the
+            fastest local step.
+
+    Example:
+        >>> from lightning.pytorch import Trainer
+        >>> from lightning_async import Link, SimulatedCluster
+        >>> from lightning_async.methods import LOSCAR
+        >>> from lightning_async.simulation import TwoSpeedTimes
+        >>> from lightning_async.strategies import LocalSGDStrategy
+        >>> cluster = SimulatedCluster(TwoSpeedTimes(num_workers=16, slowdown=4.0), Link(latency=4.0))
+        >>> strategy = LocalSGDStrategy(LOSCAR(sparsity=0.1, compute_window=8.0), cluster, seed=0)
+        >>> trainer = Trainer(strategy=strategy, max_steps=5_000, max_epochs=-1, accelerator="cpu", logger=False)
+    """
+
+    method: ReplicaMethod
+    _state_key = "local"
+
+    def __init__(
+        self,
+        method: ReplicaMethod,
+        cluster: SimulatedCluster,
+        optimizer: OptimizerCallable | None = None,
+        partition: Partition | None = None,
+        seed: int = 0,
+        *,
+        on_nonfinite: Literal["discard", "raise"] = "discard",
+        lr_scheduler: LRSchedulerCallable | None = None,
+    ) -> None:
+        super().__init__(method, cluster, optimizer, partition, seed, on_nonfinite, lr_scheduler=lr_scheduler)
+        if not isinstance(method, ReplicaMethod):
+            raise TypeError(
+                f"method must train replicas, such as LOSCAR(sparsity=0.1, compute_window=8.0), got {method!r}; server "
+                f"methods belong to ParameterServerStrategy"
+            )
+        method.check_cluster(cluster)
+        self.local: LocalTraining | None = None
+        """The replicas and their schedule; None before a fit."""
+
+    @property
+    def replicas(self) -> Tensor:
+        """All replicas, `(n, d)`, to be read only; columns are trainable parameters in the module's order, flattened.
+
+        Raises:
+            RuntimeError: before a fit.
+        """
+        return self._fitting.replicas.flat.compact()
+
+    def metrics(self) -> dict[str, float]:
+        """What was communicated, how workers spent their time, and how far replicas are apart; for loggers."""
+        return self._fitting.metrics()
+
+    def check_budget(self, max_time: float) -> None:
+        """Refuse a budget of logical time that ends before replicas are merged for the first time.
+
+        Raises:
+            MisconfigurationException: with how long the first round takes, and why.
+        """
+        try:
+            self._fitting.check_budget(max_time)
+        except ValueError as error:
+            raise MisconfigurationException(str(error)) from None
+
+    @property
+    @override
+    def _engine(self) -> LocalTraining | None:
+        return self.local
+
+    @override
+    def _check_trainer(self, trainer: Trainer) -> None:
+        check_replica_trainer(trainer, self._module, self.method)
+
+    @override
+    def _trained(self) -> list[Tensor]:
+        return [p for p in self._module.parameters() if p.requires_grad]
+
+    @override
+    def _start_engine(self) -> None:
+        self.local = LocalTraining(
+            self.method,
+            self.cluster,
+            self._trained(),
+            self.optimizers[0],
+            module=self._module,
+            sharded=self.partition is not None,
+            on_nonfinite=self.on_nonfinite,
+        )
+
+    @override
+    def _continues(self, engine: LocalTraining) -> bool:  # type: ignore[override]  # there is no other
+        average = engine.replicas.flat.split(engine.replicas.flat.mean())
+        if not super()._continues(engine) or not all(map(torch.equal, average, engine.parameters)):
+            rank_zero_warn("the weights were changed since the last fit: all replicas begin anew, at logical time 0")
+            return False
+        engine.replicas.attach(self.optimizers[0])
+        return True
+
+    @override
+    def on_train_start(self) -> None:
+        super().on_train_start()
+        limit, local = self._module.trainer.max_steps, self._fitting
+        if local.completed == 0 and 0 <= limit < len(local.round.steps):
+            rank_zero_warn(
+                f"Trainer(max_steps={limit}) ends before replicas are merged for the first time: the first round has "
+                f"{len(local.round.steps)} local steps, and ends at logical time {local.round.end:g} "
+                f"({self.method!r}, {self.cluster.link!r})."
+            )
+
+    @override
+    def optimizer_step(
+        self,
+        optimizer: Optimizer,
+        closure: Callable[[], Any],
+        model: LightningModule | nn.Module | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Make one local step with the replica whose turn it is, and exchange what is due after it."""
+        closure = self._lightning_closure(closure)
+        local = self._fitting
+        check_replica_parameters(optimizer, local)
+        step = local.next_step()
+        (job,) = step.jobs
+        refused = local.nonfinite
+        local.enter()
+        for p in local.parameters:
+            p.grad = None  # of another replica
+        with job_randomness(job_seed(self.seed, job.worker, job.number), self.root_device):
+            result = super().optimizer_step(optimizer, self._finite(closure), model, **kwargs)
+        local.after_step()
+        self._made(step, nonfinite=local.nonfinite > refused)
+        return result
+
+    def _finite(self, closure: Closure) -> Callable[[], Tensor | None]:
+        """The closure, after which there are no gradients if they are not finite, so that nothing moves."""
+        local = self._fitting
+
+        def run() -> Tensor | None:
+            loss = closure()
+            # With a scaler, an overflow is the scaler's to see and to handle.
+            if loss is None or (self._scaler is None and not all_finite([p.grad for p in local.parameters])):
+                local.refuse_gradient()
+                for p in local.parameters:
+                    p.grad = None
+            return loss
+
+        return run
+
+    @override
+    def lightning_module_state_dict(self) -> dict[str, Any]:
+        self._enter_average()
+        return super().lightning_module_state_dict()
+
+    @override
+    def on_validation_start(self) -> None:
+        self._enter_average()
+
+    @override
+    def on_train_end(self) -> None:
+        self._enter_average()
+
+    @override
+    def teardown(self) -> None:
+        self._enter_average()
+        super().teardown()
+
+    def _enter_average(self) -> None:
+        """Let the module hold the average model, if it holds a replica."""
+        if self.local is not None and self.local.replicas.in_place is not None:
+            self.local.replicas.enter_average()
+
+    @property
+    def _fitting(self) -> LocalTraining:
+        if self.local is None:
+            raise RuntimeError("the strategy is not fitting a module yet")
+        return self.local
