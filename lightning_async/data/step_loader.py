@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from lightning_async.data.minibatches import NOTHING, Request, minibatch_loader
+from lightning_async.data.cursor import SHARED, Cursor
+from lightning_async.data.minibatches import minibatch_loader
 from lightning_async.data.orders import Order, Position, SamplerOrder, ShardOrder
 from lightning_async.data.partition import Partition
 from lightning_async.randomness import derived_seed
 from lightning_async.simulation import Step
-
-_SHARED = -1  # the shard of a stream that all workers draw from
 
 
 class StepLoader:
     """Wraps a training DataLoader: the same data, in an order that is a function of (seed, epoch, position).
 
     An item is what one step needs: the list of its mini-batches, the j-th for the j-th job, or the bare mini-batch if
-    every step of the method has exactly one job. The position counts steps that have been *made* (`commit`), not what
-    was read ahead, so that nothing is lost or repeated when a run is interrupted or an epoch is left early.
+    every step of the method has exactly one job. The position (`Cursor`) counts steps that have been made, not what was
+    read ahead.
 
     Args:
         loader: the user's training loader: its dataset, sampler, collate function, batch size, processes.
@@ -55,35 +53,26 @@ class StepLoader:
         max_steps_per_epoch: int | None = None,
     ) -> None:
         self.loader = loader
-        self.seed = seed
-        self.positions: dict[int, Position] = {}
-        """Next mini-batch of every shard that has been read, after the steps that were made."""
-        self.completed = 0
-        """Number of steps that were made."""
         self._jobs_per_step = jobs_per_step
-        self._make_schedule = schedule
-        self._schedule: Iterator[Step] | None = None
-        self._drawn: deque[tuple[int | None, ...]] = deque()  # shards of the jobs of steps that were not yet made
-        self._uncommitted: deque[dict[int, Position]] = deque()
-        self._read_ahead: deque[tuple[int, Position]] = deque()
         length = _length(loader)
         self._steps_per_epoch = None if length is None else max(1, length // (jobs_per_step or 1))
         self._limited = max_steps_per_epoch is not None
-        self._sharded = partition is not None
         limit = None if max_steps_per_epoch is None else max_steps_per_epoch * (jobs_per_step or 1)
+        orders: dict[int, Order] = {}
         if partition is not None:
-            self._orders = _shard_orders(loader, partition, num_workers, seed, limit)
+            orders = _shard_orders(loader, partition, num_workers, seed, limit)
         elif _is_map_style(loader):
             sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-            self._orders = {_SHARED: SamplerOrder(sampler, seed, limit)}
-        else:
-            self._orders = {}
-        self._minibatches = (
-            minibatch_loader(loader, self._requests, derived_seed(seed, "processes")) if self._orders else None
+            orders = {SHARED: SamplerOrder(sampler, seed, limit)}
+        self._cursor = Cursor(
+            orders, seed=seed, jobs_per_step=jobs_per_step, schedule=schedule, sharded=partition is not None
         )
+        # The loader's processes are shut down properly only if no cycle of references leads back here.
+        requests = self._cursor.requests
+        self._minibatches = minibatch_loader(loader, requests, derived_seed(seed, "processes")) if orders else None
         self._stream: Iterator[Any] | None = None  # of an iterable, which goes on across epochs
         self._passes = 0
-        if not self._orders:
+        if not orders:
             warnings.warn(
                 f"the training data ({type(loader).__name__}) can only be read in order, as an IterableDataset, an "
                 f"iterable that is not a DataLoader, or a DataLoader with an __iter__ of its own: a run that is "
@@ -91,6 +80,26 @@ class StepLoader:
                 f"map-style dataset to have it continue where it was.",
                 stacklevel=2,
             )
+
+    @property
+    def completed(self) -> int:
+        """Number of steps that were made."""
+        return self._cursor.completed
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """Next mini-batch of every shard that has been read, after the steps that were made."""
+        return self._cursor.positions
+
+    @property
+    def _iterator(self) -> Any:
+        """The iterator with the persistent processes, which Lightning shuts down at the end of a fit."""
+        return getattr(self._minibatches, "_iterator", None)
+
+    @_iterator.setter
+    def _iterator(self, iterator: Any) -> None:
+        if self._minibatches is not None:
+            self._minibatches._iterator = iterator
 
     def __getattr__(self, name: str) -> Any:
         # A loader with a state would have it in checkpoints, where a plain Trainer with a plain loader refuses it; the
@@ -111,9 +120,9 @@ class StepLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """The items of one epoch, from the first step that was not made."""
-        self._uncommitted.clear()
+        self._cursor.rewind()
         steps = range(self._steps_per_epoch) if self._steps_per_epoch is not None else iter(int, 1)
-        read = self._read_requested() if self._orders else self._read_in_order()
+        read = self._read_in_order() if self._minibatches is None else self._read_requested(self._minibatches)
         for _ in steps:
             item = next(read, None)
             if item is None:
@@ -122,69 +131,21 @@ class StepLoader:
 
     def commit(self) -> None:
         """The step that was read first and not committed yet has been made."""
-        self.completed += 1
-        if self._uncommitted:
-            self.positions.update(self._uncommitted.popleft())
-        if self._drawn:
-            self._drawn.popleft()
+        self._cursor.commit()
 
-    def seek(self, completed: int, positions: dict[int, Position]) -> None:
+    def seek(self, completed: int, positions: Mapping[int, tuple[int, int]]) -> None:
         """Go to the position after `completed` steps."""
-        self.completed = completed
-        self.positions = {shard: Position(*position) for shard, position in positions.items()}
-        self._schedule = None
-        self._drawn.clear()
-        self._uncommitted.clear()
+        self._cursor.seek(completed, positions)
         self._stream = None
 
-    def _step_at(self, ahead: int) -> tuple[int | None, ...]:
-        """The shards of the jobs of the step that comes `ahead` steps after the last one made."""
-        while len(self._drawn) <= ahead:
-            self._drawn.append(self._draw())
-        return self._drawn[ahead]
-
-    def _draw(self) -> tuple[int | None, ...]:
-        if self._jobs_per_step is not None and not self._sharded:
-            return (None,) * self._jobs_per_step
-        if self._schedule is None:
-            self._schedule = self._make_schedule()
-            for _ in range(self.completed):
-                next(self._schedule)
-        return tuple(job.shard for job in next(self._schedule).jobs)
-
-    def _requests(self) -> Iterator[Request]:
-        """What the loader is to read, from the first step that was not made on; may run ahead of what is consumed."""
-        readers: dict[int, Iterator[tuple[Position, Any]]] = {}
-        self._read_ahead.clear()
-        ahead = 0
-        committed = self.completed
+    def _read_requested(self, loader: DataLoader[Any]) -> Iterator[list[Any]]:
+        minibatches = iter(loader)
         while True:
-            ahead -= self.completed - committed  # steps made since then left the front of the queue
-            committed = self.completed
-            shards = self._step_at(ahead)
-            ahead += 1
-            if not shards:
-                yield NOTHING  # so that reading ahead comes to an end if no step has a job any more
-            for owner in shards:
-                shard = _SHARED if owner is None else owner
-                if shard not in readers:
-                    readers[shard] = self._orders[shard].read_from(self.positions.get(shard, Position()))
-                position, indices = next(readers[shard])
-                self._read_ahead.append((shard, position))
-                yield Request(derived_seed(self.seed, "load", shard, *position), indices)
-
-    def _read_requested(self) -> Iterator[list[Any]]:
-        minibatches = iter(cast("DataLoader[Any]", self._minibatches))
-        while True:
-            shards = self._step_at(len(self._uncommitted))
+            shards = self._cursor.next_step()
             if not shards:
                 next(minibatches)
             item = [next(minibatches) for _ in shards]
-            after: dict[int, Position] = {}
-            for _ in shards:
-                shard, position = self._read_ahead.popleft()
-                after[shard] = position._replace(batch=position.batch + 1)
-            self._uncommitted.append(after)
+            self._cursor.step_read(shards)
             yield item
 
     def _read_in_order(self) -> Iterator[list[Any]]:
@@ -193,8 +154,9 @@ class StepLoader:
             self._stream = self._endless()
         passes = self._passes
         while self._steps_per_epoch is not None or self._passes == passes:
-            item = [next(self._stream) for _ in self._step_at(len(self._uncommitted))]
-            self._uncommitted.append({})
+            shards = self._cursor.next_step()
+            item = [next(self._stream) for _ in shards]
+            self._cursor.step_read(shards)
             yield item
 
     def _endless(self) -> Iterator[Any]:
