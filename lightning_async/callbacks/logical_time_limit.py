@@ -37,6 +37,7 @@ class LogicalTimeLimit(Callback):
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        simulated_strategy(trainer, self).check_budget(self.time)
         self._stop_if_next_is_late(trainer)
 
     @override

@@ -13,7 +13,10 @@ from typing_extensions import override
 
 from lightning_async._compat import logging_step, should_log, show_progress
 from lightning_async.callbacks.strategy import simulated_strategy
+from lightning_async.methods.server import ParameterServer
 from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.strategies import LocalSGDStrategy, ParameterServerStrategy
+from lightning_async.strategies.scheduled import ScheduledStrategy
 
 
 class LogicalTimeMonitor(Callback):
@@ -26,6 +29,11 @@ class LogicalTimeMonitor(Callback):
     * `discarded`: jobs refused or stopped, and `nonfinite`: gradients left out, both in total;
     * `utilization`: worker time spent on jobs that were used, over n times the logical time elapsed, in total;
     * `busy`: worker time spent on any job, over n times the logical time elapsed, in total.
+
+    With replicas, over completed rounds: `rounds`; `bytes/round`, of the last one, `bytes/total` and `bits_sent`, by
+    all workers together; `time/hidden`, of messages that workers computed through, and `time/idle`, both the mean over
+    workers, `time/idle_max`; `utilization`; and `disagreement`, the sum of squared distances of the replicas to their
+    mean.
 
     `logical_time` is logged beside every validation metric as well. With Weights & Biases it is declared as the step
     metric, so that curves of several methods share the axis.
@@ -57,36 +65,45 @@ class LogicalTimeMonitor(Callback):
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         strategy = simulated_strategy(trainer, self)
-        server = strategy.server
+        server = _server(strategy)
         if server is None:
             return
         if self._counted > server.completed:
             self._counted, self._used_time, self._delays = 0, 0.0, []
         # Steps that were made without this callback, or after its state was saved, are counted all the same.
-        for step in islice(strategy.method.steps(strategy.cluster), self._counted, server.completed):
+        for step in islice(server.method.steps(strategy.cluster), self._counted, server.completed):
             self._count(step, server.cluster)
 
     @override
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         strategy = simulated_strategy(trainer, self)
-        if strategy.server is not None and strategy.next_time >= 0:
+        server = _server(strategy)
+        if server is not None and strategy.next_time >= 0:
             # Now the clock of the cluster shows the time of the step; after it, it may show that of the next one.
-            self._busy_time = strategy.server.cluster.busy_time
+            self._busy_time = server.cluster.busy_time
 
     @override
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         strategy = simulated_strategy(trainer, self)
-        step, server = strategy.last_step, strategy.server
-        if step is None or server is None:
+        step, server = strategy.last_step, _server(strategy)
+        if step is None:
             return
-        self._count(step, server.cluster)
+        if server is not None:
+            self._count(step, server.cluster)
         show_progress(trainer, "logical_time", f"{step.time:.6g}")
         # Logged at every step, so that it always stands beside what the module logs.
         pl_module.log("logical_time", _exact(step.time), on_step=True, on_epoch=False, batch_size=1)
         if not should_log(trainer):
             return
+        values = self._of_server(server, step) if server is not None else {}
+        if isinstance(strategy, LocalSGDStrategy):
+            values = strategy.metrics()
+        for logger in trainer.loggers:
+            logger.log_metrics({"logical_time": step.time, **values}, step=logging_step(trainer))
+
+    def _of_server(self, server: ParameterServer, step: Step) -> dict[str, float]:
         values = {"discarded": float(server.discarded), "nonfinite": float(server.nonfinite)}
         if self._delays:
             values["delay/mean"] = sum(self._delays) / len(self._delays)
@@ -96,8 +113,7 @@ class LogicalTimeMonitor(Callback):
             worker_time = server.cluster.num_workers * step.time
             values["utilization"] = self._used_time / worker_time
             values["busy"] = self._busy_time / worker_time
-        for logger in trainer.loggers:
-            logger.log_metrics({"logical_time": step.time, **values}, step=logging_step(trainer))
+        return values
 
     @override
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -119,6 +135,10 @@ class LogicalTimeMonitor(Callback):
         self._counted = state_dict["counted"]
         self._used_time = state_dict["used_time"]
         self._delays = list(state_dict["delays"])
+
+
+def _server(strategy: ScheduledStrategy) -> ParameterServer | None:
+    return strategy.server if isinstance(strategy, ParameterServerStrategy) else None
 
 
 def _exact(value: float) -> torch.Tensor:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, Trainer
 
-from lightning_async.strategies import ParameterServerStrategy
+from lightning_async.strategies.scheduled import ScheduledStrategy
 
 
-def simulated_strategy(trainer: Trainer, callback: Callback) -> ParameterServerStrategy:
+def simulated_strategy(trainer: Trainer, callback: Callback) -> ScheduledStrategy:
     """The Trainer's strategy, if it has a logical clock.
 
     Raises:
         MisconfigurationException: if it has none.
     """
     strategy = trainer.strategy
-    if not isinstance(strategy, ParameterServerStrategy):
+    if not isinstance(strategy, ScheduledStrategy):
         raise MisconfigurationException(
             f"{type(callback).__name__} reads the logical clock of a simulated cluster, but the Trainer's strategy is "
             f"{type(strategy).__name__}. Use a strategy of lightning_async, for example "

@@ -101,6 +101,7 @@ class LocalSGDStrategy(ScheduledStrategy):
         """What was communicated, how workers spent their time, and how far replicas are apart; for loggers."""
         return self._fitting.metrics()
 
+    @override
     def check_budget(self, max_time: float) -> None:
         """Refuse a budget of logical time that ends before replicas are merged for the first time.
 

@@ -117,6 +117,13 @@ class ScheduledStrategy(SimulatedStrategy):
             raise RuntimeError("the strategy is not fitting a module yet")
         return self._engine.next_step().time
 
+    def check_budget(self, max_time: float) -> None:
+        """Refuse a budget of logical time that is too short for the method to do anything; by default none is.
+
+        Raises:
+            MisconfigurationException: with what is needed.
+        """
+
     @override
     def setup(self, trainer: Trainer) -> None:
         if trainer.state.fn != TrainerFn.FITTING:
