@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Literal, overload
 
 from torch import Tensor
@@ -34,7 +35,7 @@ class Simulation(Iterator[Step]):
     ) -> None:
         self.server = server
         self._optimizer = optimizer
-        self._gradient_fn = gradient_fn
+        self._compute = partial(job_gradient, gradient_fn, server.parameters)
         self._max_steps = math.inf if max_steps is None else max_steps
         self._max_time = math.inf if max_time is None else max_time
 
@@ -52,9 +53,6 @@ class Simulation(Iterator[Step]):
             optimizer_step(self._optimizer, server.method, step)
         server.after_update()
         return step
-
-    def _compute(self, job: Job, position: int) -> Gradient:
-        return job_gradient(self._gradient_fn, job, self.server.parameters)
 
 
 @overload

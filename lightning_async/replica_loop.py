@@ -53,7 +53,7 @@ class ReplicaSimulation(Iterator[Step]):
                 local.replicas.enter_average()
             raise StopIteration
         local.enter()
-        gradient = job_gradient(self._gradient_fn, step.jobs[0], local.parameters)
+        gradient = job_gradient(self._gradient_fn, local.parameters, step.jobs[0])
         if all_finite(gradient):
             set_gradients(local.parameters, gradient, self._optimizer)
             self._optimizer.step()
@@ -64,8 +64,10 @@ class ReplicaSimulation(Iterator[Step]):
         return step
 
 
-def job_gradient(gradient_fn: Callable[[Job], Gradient], job: Job, parameters: Sequence[Tensor]) -> Gradient:
-    """The gradient of a job by the user's function.
+def job_gradient(
+    gradient_fn: Callable[[Job], Gradient], parameters: Sequence[Tensor], job: Job, position: int = 0
+) -> Gradient:
+    """The gradient of a job, the `position`-th of its step, by the user's function.
 
     Raises:
         ValueError: if it is not one tensor per parameter.

@@ -26,6 +26,7 @@ class Versions:
         self._spare: list[Tensor] | None = None
         self.out: dict[int, int] = {}
         """Number of jobs that are out, by version."""
+        self._oldest = 0  # no older version can be used any more
         self._released: list[int] = []  # versions that no job was out at, at some time since they were last looked at
 
     @property
@@ -39,11 +40,10 @@ class Versions:
 
     def release(self, version: int) -> None:
         """A job at `version` has arrived or been stopped."""
-        left = self.out[version] - 1
+        left = self.out.pop(version) - 1
         if left:
             self.out[version] = left
         else:
-            del self.out[version]
             self._released.append(version)
 
     def preserve(self, newest: int, max_delay: int | None) -> None:
@@ -58,8 +58,9 @@ class Versions:
         if self._released:
             self.forget_released()
         if max_delay is not None:
-            while self._copies and (oldest := next(iter(self._copies))) <= newest - max_delay:
-                self._spare = self._copies.pop(oldest)
+            while self._oldest <= newest - max_delay:
+                self._drop(self._oldest)
+                self._oldest += 1
         if newest not in self.out or max_delay == 0:
             return
         copy, self._spare = self._spare, None
@@ -74,9 +75,14 @@ class Versions:
     def forget_released(self) -> None:
         """Drop the iterates that no job is out at."""
         for version in self._released:
-            if version not in self.out and version in self._copies:
-                self._spare = self._copies.pop(version)
+            if version not in self.out:
+                self._drop(version)
         self._released.clear()
+
+    def _drop(self, version: int) -> None:
+        copy = self._copies.pop(version, None)
+        if copy is not None:
+            self._spare = copy
 
     def enter(self, version: int) -> list[Tensor]:
         """Let the parameters hold iterate `version`, a past one, by pointer, until `leave`.
