@@ -1,6 +1,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,30 +41,40 @@ def test_a_crash_while_writing_leaves_the_old_content(tmp_path: Path, monkeypatc
     assert path.read_text() == "old"
 
 
+def claim(folder: Path, name: str, identity: dict[str, Any], extend: bool = False) -> None:
+    with ResultFolder(folder).claim(name, identity, extend=extend):
+        pass
+
+
 def test_a_folder_may_be_claimed_twice_by_the_same_comparison(tmp_path: Path) -> None:
-    folder = ResultFolder(tmp_path / "out")
-    folder.claim("mine", {"budget": 1})
-    folder.claim("mine", {"budget": 1})
+    claim(tmp_path / "out", "mine", {"budget": 1})
+    claim(tmp_path / "out", "mine", {"budget": 1})
 
 
 @pytest.mark.parametrize("extend", [False, True])
 def test_a_folder_of_another_comparison_is_refused_with_the_difference(tmp_path: Path, extend: bool) -> None:
-    folder = ResultFolder(tmp_path)
-    folder.claim("theirs", {"budget": 1, "seeds": [0]})
+    claim(tmp_path, "theirs", {"budget": 1, "seeds": [0]})
     with pytest.raises(ComparisonError, match=r"belongs to another comparison: 'theirs'.*differ in budget.*--output"):
-        folder.claim("mine", {"budget": 2, "seeds": [0]}, extend=extend)
+        claim(tmp_path, "mine", {"budget": 2, "seeds": [0]}, extend)
 
 
 def test_a_changed_comparison_of_the_same_name_needs_extend(tmp_path: Path) -> None:
-    folder = ResultFolder(tmp_path)
-    folder.claim("mine", {"seeds": [0]})
+    claim(tmp_path, "mine", {"seeds": [0]})
     with pytest.raises(ComparisonError, match="--extend"):
-        folder.claim("mine", {"seeds": [0, 1]})
-    folder.claim("mine", {"seeds": [0, 1]}, extend=True)
-    folder.claim("mine", {"seeds": [0, 1]})
+        claim(tmp_path, "mine", {"seeds": [0, 1]})
+    claim(tmp_path, "mine", {"seeds": [0, 1]}, extend=True)
+    claim(tmp_path, "mine", {"seeds": [0, 1]})
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ComparisonError, match="not a comparison's"):
-        ResultFolder(tmp_path).claim("mine", {})
+        claim(tmp_path, "mine", {})
+
+
+def test_two_processes_in_one_folder_are_refused_and_the_second_changes_nothing(tmp_path: Path) -> None:
+    with ResultFolder(tmp_path).claim("mine", {"seeds": [0]}):
+        before = (tmp_path / "comparison.json").read_text()
+        with pytest.raises(ComparisonError, match="another process is running"):
+            claim(tmp_path, "mine", {"seeds": [0, 1]}, extend=True)
+        assert (tmp_path / "comparison.json").read_text() == before

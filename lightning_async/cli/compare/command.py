@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -71,8 +69,7 @@ def _compare(options: argparse.Namespace) -> int:
     only = _checked_names(comparison, options.only)
     output: Path = options.output or Path("outputs") / "compare" / comparison.name
     folder = ResultFolder(output)
-    folder.claim(comparison.name, comparison_identity(comparison), extend=options.extend)
-    with _alone(output):
+    with folder.claim(comparison.name, comparison_identity(comparison), extend=options.extend):
         results = _stored_results(comparison, folder)
         missing = {k: r for k, r in known_runs(comparison, results, only).items() if k not in results}
         if missing:
@@ -102,16 +99,6 @@ def _checked_names(comparison: Comparison, only: list[str] | None) -> frozenset[
         if name not in known:
             raise ComparisonError(f"--only: no method or panel {name!r}; {nearest(name, known)}")
     return frozenset(only)
-
-
-@contextmanager
-def _alone(output: Path) -> Iterator[None]:
-    with (output / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ComparisonError(f"another comparison is running in {output}; wait for it, or use --output") from None
-        yield
 
 
 def _stored_results(comparison: Comparison, folder: ResultFolder) -> dict[str, RunResult]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,6 +15,7 @@ from typing import Literal
 from lightning_async.cli.compare.configuration import ComparisonError, Config, fingerprint
 
 FORMAT = 1
+LOCK = ".lock"
 
 
 @dataclass
@@ -102,8 +106,8 @@ class ResultFolder:
         """Returns the folder of one run."""
         return self.path / "runs" / key
 
-    def claim(self, name: str, identity: Config, *, extend: bool = False) -> None:
-        """Makes the folder this comparison's.
+    def check_owner(self, name: str, identity: Config, *, extend: bool = False) -> None:
+        """Checks that this comparison may use the folder, without touching it.
 
         Args:
             name: Name of the comparison.
@@ -113,25 +117,49 @@ class ResultFolder:
         Raises:
             ComparisonError: If the folder is another comparison's, or holds something else.
         """
-        marker = self.path / "comparison.json"
-        mark = fingerprint(identity)
-        if marker.is_file():
-            self._compare_owner(marker, name, identity, mark, extend=extend)
-        elif self.path.is_file():
+        if self._marker.is_file():
+            self._compare_owner(name, identity, extend=extend)
+        elif self.path.exists() and not self.path.is_dir():
             raise ComparisonError(f"{self.path} is a file; choose a folder with --output")
-        elif self.path.is_dir() and any(self.path.iterdir()):
+        elif self.path.is_dir() and any(entry.name != LOCK for entry in self.path.iterdir()):
             raise ComparisonError(
                 f"{self.path} holds files that are not a comparison's; choose an empty folder with --output"
             )
-        text = json.dumps({"name": name, "fingerprint": mark, "identity": identity}, indent=1)
-        write_atomically(marker, text)
 
-    def _compare_owner(self, marker: Path, name: str, identity: Config, mark: str, *, extend: bool) -> None:
+    @contextmanager
+    def claim(self, name: str, identity: Config, *, extend: bool = False) -> Iterator[None]:
+        """Makes the folder this comparison's, and this process the only one that runs in it.
+
+        The arguments and errors are those of `check_owner`.
+        """
+        self.check_owner(name, identity, extend=extend)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / LOCK).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ComparisonError(
+                    f"another process is running a comparison in {self.path}; wait for it, or choose another folder "
+                    "with --output"
+                ) from None
+            self.check_owner(name, identity, extend=extend)
+            content = {"name": name, "fingerprint": fingerprint(identity), "identity": identity}
+            write_atomically(self._marker, json.dumps(content, indent=1))
+            yield
+
+    @property
+    def _marker(self) -> Path:
+        return self.path / "comparison.json"
+
+    def _compare_owner(self, name: str, identity: Config, *, extend: bool) -> None:
+        mark = fingerprint(identity)
         try:
-            owner = json.loads(marker.read_text(encoding="utf-8"))
+            owner = json.loads(self._marker.read_text(encoding="utf-8"))
             other, other_mark, theirs = owner["name"], owner["fingerprint"], owner["identity"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ComparisonError(f"{marker} cannot be read ({error}); choose another folder with --output") from error
+            raise ComparisonError(
+                f"{self._marker} cannot be read ({error}); choose another folder with --output"
+            ) from error
         if other_mark == mark or (extend and other == name):
             return
         changed = [key for key in identity if theirs.get(key) != identity[key]]
