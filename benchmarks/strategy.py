@@ -31,7 +31,9 @@ class _Clock(Callback):
         self.seconds = 0.0
         self.copies = 1
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, idx: int
+    ) -> None:
         strategy = trainer.strategy
         server = strategy.server if isinstance(strategy, ParameterServerStrategy) else None
         step = strategy.last_step if isinstance(strategy, ParameterServerStrategy) else None
@@ -87,7 +89,9 @@ def run() -> Table:
             clock = _run(name)
             ratios[name].append(clock.per_gradient() / plain)
             copies[name] = clock.copies
-    table = Table(title="Wall time per accepted gradient, over a plain Trainer (Fashion-MNIST CNN, batch 32, 16 workers)")
+    table = Table(
+        title="Wall time per accepted gradient, over a plain Trainer (Fashion-MNIST CNN, batch 32, 16 workers)"
+    )
     for column in ("method", "ratio (median)", "quartiles", "parameter copies alive"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for name in names:
