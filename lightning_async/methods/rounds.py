@@ -163,8 +163,8 @@ class RoundClock:
             if len(ends) > MOST_STEPS:
                 raise ValueError(
                     f"worker {worker} would make more than {MOST_STEPS} local steps in {length:g} of logical time, in "
-                    f"round {self._index}: shorten compute_window, give the link less latency or more bandwidth, or use "
-                    f"overlap=False"
+                    f"round {self._index}: shorten compute_window, give the link less latency or more bandwidth, or "
+                    f"use overlap=False"
                 )
             if elapsed > limit and len(ends) >= at_least:
                 return ends

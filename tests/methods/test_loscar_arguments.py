@@ -59,10 +59,8 @@ def _simulate(parameters, gradient_fn=None, on_nonfinite="discard", max_steps=8,
     optimizer = torch.optim.SGD(parameters, lr=0.1)
     cluster = SimulatedCluster(UniformTimes(2), Link(latency=5.0))
     gradient_fn = gradient_fn or (lambda job: [p.detach().clone() for p in parameters])
-    running = simulate(
-        LOSCAR(1.0, compute_window=2.0), cluster, parameters, optimizer, gradient_fn, max_steps, on_nonfinite=on_nonfinite,
-        **limits,
-    )  # fmt: skip
+    limits = {"max_steps": max_steps, "on_nonfinite": on_nonfinite, **limits}
+    running = simulate(LOSCAR(1.0, compute_window=2.0), cluster, parameters, optimizer, gradient_fn, **limits)
     for _ in running:
         pass
     return running
@@ -76,7 +74,7 @@ def test_parameters_of_several_dtypes_are_refused_with_the_remedy():
 
 def test_a_budget_within_the_first_round_is_refused_before_the_first_gradient():
     calls = []
-    with pytest.raises(ValueError, match="after the budget of 6.5"):
+    with pytest.raises(ValueError, match=r"after the budget of 6\.5"):
         _simulate([torch.ones(2)], calls.append, max_time=6.5)
     assert not calls
 

@@ -28,7 +28,7 @@ def test_a_subset_has_distinct_ascending_members_and_the_right_size(population, 
 )
 def test_every_subset_is_equally_likely(population, size):
     generator = np.random.default_rng(1)
-    subsets = {subset: 0 for subset in combinations(range(population), size)}
+    subsets = dict.fromkeys(combinations(range(population), size), 0)
     for _ in range(12 * len(subsets) if len(subsets) > 100 else 6_000):
         subsets[tuple(random_subset(population, size, generator).tolist())] += 1
     assert chisquare(list(subsets.values())).pvalue > 1e-3
