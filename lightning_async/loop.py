@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from lightning_async.methods import Gradient, Method, ReplicaMethod
-from lightning_async.methods.apply import optimizer_step, set_gradients
+from lightning_async.methods.apply import check_momentum, optimizer_step, set_gradients
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.server import ParameterServer
 from lightning_async.replica_loop import ReplicaSimulation, job_gradient
@@ -112,8 +112,9 @@ def simulate(
         An iterator over the steps. When it yields server update k, the parameters hold x_{k+1}.
 
     Raises:
-        ValueError: if a limit is negative or NaN, there is no parameter, the optimizer steps others, a gradient has the
-            wrong length, or `max_time` ends before replicas are merged for the first time.
+        ValueError: if a limit is negative or NaN, there is no parameter, the optimizer steps others or has no averaged
+            momentum where the method needs one, a gradient has the wrong length, or `max_time` ends before replicas are
+            merged for the first time.
         TypeError: if an argument is of the wrong kind.
 
     Example:
@@ -150,5 +151,6 @@ def simulate(
     if isinstance(method, ReplicaMethod):
         local = LocalTraining(method, cluster, parameters, optimizer, on_nonfinite=on_nonfinite)
         return ReplicaSimulation(local, optimizer, gradient_fn, max_steps, max_time)
+    check_momentum(optimizer, method)
     server = ParameterServer(method, cluster, parameters, on_nonfinite=on_nonfinite)
     return Simulation(server, optimizer, gradient_fn, max_steps, max_time)

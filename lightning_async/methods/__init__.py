@@ -9,6 +9,7 @@ from lightning_async.methods.diloco import DiLoCo
 from lightning_async.methods.local_sgd import LocalSGD
 from lightning_async.methods.loscar import LOSCAR
 from lightning_async.methods.minibatch_sgd import MinibatchSGD
+from lightning_async.methods.parameter_agnostic_ringmaster import ParameterAgnosticRingmaster
 from lightning_async.methods.rennala_sgd import RennalaSGD
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.methods.ringmaster_asgd import RingmasterASGD
@@ -25,6 +26,7 @@ __all__ = [
     "LocalSGD",
     "Method",
     "MinibatchSGD",
+    "ParameterAgnosticRingmaster",
     "RennalaSGD",
     "ReplicaMethod",
     "RingmasterASGD",

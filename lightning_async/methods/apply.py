@@ -39,6 +39,20 @@ def set_gradients(parameters: Sequence[Tensor], direction: Direction, optimizer:
         p.grad = g
 
 
+def check_momentum(optimizer: Optimizer, method: Method) -> None:
+    """Refuse an optimizer whose momentum means something else than the method's.
+
+    Raises:
+        ValueError: if the method needs a momentum that is an average, and the optimizer's is not.
+    """
+    if method.needs_averaged_momentum and not getattr(optimizer, "averages_momentum", False):
+        raise ValueError(
+            f"{type(method).__name__} sets the momentum m <- (1 - alpha) m + alpha g of each step, an average, which "
+            f"{type(optimizer).__name__} does not have. Use lightning_async.optim.Muon or lightning_async.optim.LMO "
+            f"(an optimizer of your own says so by averages_momentum = True)."
+        )
+
+
 def optimizer_step(optimizer: Optimizer, method: Method, step: Step) -> None:
     """`optimizer.step()` of the size that the method wants for this step."""
     multiplier, momentum = method.lr_multiplier(step), method.momentum(step)

@@ -48,6 +48,9 @@ class Method(ABC):
     clips: bool = False
     """Whether workers clip their gradients, so that a Trainer's own clipping would clip twice."""
 
+    needs_averaged_momentum: bool = False
+    """Whether the momentum that the method sets is the weight of an average: the optimizer's `averages_momentum`."""
+
     _message_bytes: float | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -12,6 +12,7 @@ from torch.optim import LBFGS, Optimizer
 
 from lightning_async._compat import takes_dataloader_iter
 from lightning_async.methods import Method
+from lightning_async.methods.apply import check_momentum
 
 _GROWING = (
     "{what} parameters of the optimizer during training, but past iterates of them are not known. Train in two fits: "
@@ -107,6 +108,10 @@ def check_optimizer(optimizer: Optimizer, method: Method, scaler: torch.amp.Grad
             "LBFGS evaluates the loss several times in one step, but a job is evaluated once. Use a first-order "
             "optimizer, in configure_optimizers or as the strategy's optimizer argument."
         )
+    try:
+        check_momentum(optimizer, method)
+    except ValueError as error:
+        raise MisconfigurationException(str(error)) from None
     if scaler is not None and (method.averages or method.jobs_per_step(2) != 1):
         raise MisconfigurationException(
             f'precision="16-mixed" scales each gradient, and {type(method).__name__} combines several. Use '

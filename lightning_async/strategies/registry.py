@@ -6,6 +6,7 @@ Adding a method takes its file, one line here, and an overlay in `configs/method
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from lightning.pytorch.strategies import Strategy
 
@@ -19,10 +20,12 @@ from lightning_async.methods import (
     LocalSGD,
     Method,
     MinibatchSGD,
+    ParameterAgnosticRingmaster,
     RennalaSGD,
     ReplicaMethod,
     RingmasterASGD,
 )
+from lightning_async.optim import Muon
 from lightning_async.simulation import Link, SimulatedCluster, TwoSpeedTimes
 from lightning_async.strategies.local_sgd import LocalSGDStrategy
 from lightning_async.strategies.parameter_server import ParameterServerStrategy
@@ -38,6 +41,15 @@ def server(method: Method) -> Strategy:
     return ParameterServerStrategy(method, default_cluster())
 
 
+def muon(method: Method, lr: float = 0.02, nesterov: bool = True) -> Strategy:
+    """A server method on the default cluster that steps with Muon, whatever optimizer the module has.
+
+    Steps of the output head are longer: its sign steps are 1 / width per entry.
+    """
+    optimizer = partial(Muon, lr=lr, nesterov=nesterov, lr_scale={"head": 10.0, "tied": 10.0})
+    return ParameterServerStrategy(method, default_cluster(), optimizer)
+
+
 def replicas(method: ReplicaMethod) -> Strategy:
     """A replica method on the workers of the default cluster, with messages that take as long as a slow local step."""
     return LocalSGDStrategy(method, SimulatedCluster(default_cluster().times, Link(latency=4.0)))
@@ -50,6 +62,11 @@ REGISTERED: dict[str, Callable[[], Strategy]] = {
     "ringmaster_asgd": lambda: server(RingmasterASGD(threshold=36)),
     "rennala_sgd": lambda: server(RennalaSGD(batch=16)),
     "minibatch_sgd": lambda: server(MinibatchSGD()),
+    "ringmaster_muon": lambda: muon(RingmasterASGD(threshold=36)),
+    "parameter_agnostic_muon": lambda: muon(ParameterAgnosticRingmaster(), lr=0.2, nesterov=False),
+    "rennala_muon": lambda: muon(RennalaSGD(batch=16)),
+    "delay_adaptive_muon": lambda: muon(DelayAdaptiveASGD()),
+    "minibatch_muon": lambda: muon(MinibatchSGD()),
     "loscar": lambda: replicas(LOSCAR(sparsity=0.1, compute_window=8.0)),
     "loscar_blocking": lambda: replicas(LOSCAR(sparsity=0.1, overlap=False, compute_window=8.0)),
     "loscar_overwrite": lambda: replicas(LOSCAR(sparsity=0.1, merge="overwrite", compute_window=8.0)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -204,12 +205,24 @@ def trainable(optimizer: Optimizer) -> list[Tensor]:
 def _what_it_takes(make_optimizer: Any, module: LightningModule) -> Any:
     """The module for an optimizer that assigns rules by module, otherwise the trainable parameters."""
     try:
-        first = next(iter(inspect.signature(make_optimizer, eval_str=True).parameters.values()))
+        first = next(iter(inspect.signature(_what_is_called(make_optimizer), eval_str=True).parameters.values()))
     except (TypeError, ValueError, NameError, StopIteration):
         first = None
     if first is not None and inspect.isclass(first.annotation) and issubclass(first.annotation, nn.Module):
         return module
     return [p for p in module.parameters() if p.requires_grad]
+
+
+def _what_is_called(make_optimizer: Any) -> Any:
+    """The optimizer class that a configuration names, otherwise the callable as it is.
+
+    A configuration arrives as `partial(instantiate, instantiator, Muon, lr=...)`, whose own signature says nothing.
+    """
+    if isinstance(make_optimizer, partial):
+        for part in (make_optimizer.func, *make_optimizer.args):
+            if inspect.isclass(part) and issubclass(part, Optimizer):
+                return part
+    return make_optimizer
 
 
 def _epoch_limit(trainer: Trainer, loader: Any, jobs_per_step: int) -> int | None:
