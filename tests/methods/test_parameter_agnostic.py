@@ -79,7 +79,7 @@ def test_equals_a_loop_by_hand(norm: str, stops: bool) -> None:
     out = [[due, worker, 0, y] for worker, due in enumerate(TIMES)]  # due, worker, version, iterate
     while k < steps:
         job = min(out, key=lambda job: (job[0], job[1]))
-        now, worker, version, at = job
+        now, _, version, at = job
         if (k - version) ** 2 < max(1, k):
             alpha = k**-0.5 if k else 1.0
             m = (1 - alpha) * m + alpha * torch.tensor([2.0, 4.0]) * at
