@@ -183,3 +183,10 @@ class VersionedCluster:
         arrival = self._next_arrival()
         self._release(arrival.job.version)
         return arrival
+
+    def arrivals_until(self, time: float) -> list[Arrival]:
+        """Wait until a deadline."""
+        arrivals = self.cluster.arrivals_until(time)
+        for arrival in arrivals:
+            self._release(arrival.job.version)
+        return arrivals

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from lightning_async.simulation.links import Link
 from lightning_async.simulation.primitives import NoArrivalError
 from lightning_async.simulation.records import Arrival, Job
-from lightning_async.simulation.worker_times import WorkerTimes
+from lightning_async.simulation.worker_times import WorkerTimes, check_workers
 
 _new_tuple = tuple.__new__  # skips the generated __new__ of a NamedTuple, which costs more than the tuple itself
 _COMPACT_ABOVE = 64
@@ -19,8 +19,8 @@ _COMPACT_ABOVE = 64
 class SimulatedCluster:
     """n workers of given speeds on a simulated clock.
 
-    The state is a heap of arrivals, so that an event costs O(log n); nothing is computed. Time is logical: the unit is
-    that of `times`. Simultaneous arrivals come in the order of their worker index.
+    The state is a heap of arrivals: an event costs O(log n), nothing is computed. The unit of logical time is that of
+    `times`. Simultaneous arrivals come in the order of their worker index.
 
     Args:
         times: how long each worker computes one job.
@@ -54,7 +54,7 @@ class SimulatedCluster:
             raise TypeError(f"link must be a Link(latency, bandwidth) or None, got {link!r}")
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise TypeError(f"seed must be an integer, got {seed!r}")
-        _check_workers(times)
+        check_workers(times)
         self.times = times
         self.link = link if link is not None else Link()
         self.seed = seed
@@ -142,8 +142,7 @@ class SimulatedCluster:
     def cancel(self, worker: int) -> Job | None:
         """Stop the job that `worker` is computing and return it; None if the worker is idle.
 
-        A job that is due at this very instant, and has not been delivered, is stopped as well. If jobs wait at the
-        worker, the next one starts.
+        A job that is due at this instant, and was not delivered, is stopped as well. Of jobs that wait the next starts.
         """
         job = self._running[worker]
         if job is None:
@@ -203,6 +202,22 @@ class SimulatedCluster:
         if self._queues:
             self._begin_queued(worker)
         return _new_tuple(Arrival, (time, worker, job))
+
+    def arrivals_until(self, time: float) -> list[Arrival]:
+        """Advance the clock to `time`, and return the jobs that have finished by then, in order.
+
+        What is due at `time` but for rounding (1e-9 of the wait) has finished; the clock then shows its end.
+        """
+        if not time >= self.now:
+            raise ValueError(f"the clock shows {self.now} and cannot be put back to {time}")
+        limit, arrivals = time + 1e-9 * (time - self.now), []
+        while self._next_due() <= limit:
+            arrivals.append(self.next_arrival())
+        time = max(time, self.now)
+        computing = len(self._heap) - self._stale + len(self._endless)
+        self._idle += (self._num_workers - computing) * (time - self.now)
+        self.now = time
+        return arrivals
 
     @property
     def busy_time(self) -> float:
@@ -266,6 +281,14 @@ class SimulatedCluster:
             heappop(heap)
             self._stale -= 1
 
+    def _next_due(self) -> float:
+        """When the next job finishes; infinite if none will."""
+        if self._top_delivered:
+            heappop(self._heap)
+        self._top_delivered = False
+        self._drop_stale_top()
+        return self._heap[0][0] if self._heap else math.inf
+
     def _compact(self) -> None:
         """Rebuild the heap without the stopped jobs: keeps it O(n) however many are stopped, at O(1) per stop."""
         self._heap = list(filter(self._is_running, self._heap))
@@ -275,15 +298,3 @@ class SimulatedCluster:
 
     def __repr__(self) -> str:
         return f"SimulatedCluster({self.times!r}, {self.link!r}, seed={self.seed})"
-
-
-def _check_workers(times: WorkerTimes) -> None:
-    """Refuse a model, possibly of somebody else's making, that the queue would not notice to be wrong."""
-    if times.num_workers < 1:
-        raise ValueError(f"a cluster needs at least one worker, {times!r} has {times.num_workers}")
-    if times.constant is not None:
-        if len(times.constant) != times.num_workers:
-            raise ValueError(f"{times!r} has {times.num_workers} workers and {len(times.constant)} times")
-        for worker, time in enumerate(times.constant):
-            if not time >= 0.0:
-                raise ValueError(f"{times!r} gives worker {worker} the time {time}; times must not be negative or NaN")

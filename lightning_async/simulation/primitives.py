@@ -46,3 +46,6 @@ class Cluster(Protocol):
 
     def next_arrival(self) -> Arrival:
         """Wait for the next job to finish."""
+
+    def arrivals_until(self, time: float) -> list[Arrival]:
+        """Wait until `time`, and return the jobs that have finished by then."""

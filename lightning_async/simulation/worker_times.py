@@ -198,3 +198,15 @@ class TwoSpeedTimes(_ConstantTimes):
                     f"more workers, or ask for a single speed with slow_fraction 0 or 1"
                 )
         self.constant = (1.0,) * (self.num_workers - slow) + (self.slowdown,) * slow
+
+
+def check_workers(times: WorkerTimes) -> None:
+    """Refuse a model, possibly of somebody else's making, that the queue would not notice to be wrong."""
+    if times.num_workers < 1:
+        raise ValueError(f"a cluster needs at least one worker, {times!r} has {times.num_workers}")
+    if times.constant is not None:
+        if len(times.constant) != times.num_workers:
+            raise ValueError(f"{times!r} has {times.num_workers} workers and {len(times.constant)} times")
+        for worker, time in enumerate(times.constant):
+            if not time >= 0.0:
+                raise ValueError(f"{times!r} gives worker {worker} the time {time}; times must not be negative or NaN")
