@@ -167,8 +167,12 @@ def run_validation(trainer: Trainer) -> None:
     """Validate now, between two batches of a fit, as Lightning's training loop does it."""
     first = trainer._logger_connector._first_loop_iter
     val_loop = trainer.fit_loop.epoch_loop.val_loop
+    has_run = val_loop._has_run
     val_loop.restarting = False
     trainer.validating = True
     val_loop.run()
     trainer.training = True
     trainer._logger_connector._first_loop_iter = first
+    # A loop that is restarted at the end of an epoch believes that the epoch is over if its validation has run, and
+    # then never gets beyond that epoch.
+    val_loop._has_run = has_run
