@@ -1,0 +1,76 @@
+"""What the constructors of the methods refuse, and what they accept."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lightning_async.methods import ASGD, ClippedASGD, DelayAdaptiveASGD, MinibatchSGD, RennalaSGD, RingmasterASGD
+
+
+@pytest.mark.parametrize("clip", [0, 0.0, -1.0, math.nan, "1", None, True])
+def test_a_clipping_radius_is_a_number_above_zero(clip: object) -> None:
+    with pytest.raises(ValueError, match="clip must be a number > 0, got"):
+        ClippedASGD(clip)
+
+
+@pytest.mark.parametrize("threshold", [0, -3, 2.5, True, None, math.nan])
+def test_a_threshold_is_an_integer_from_one(threshold: object) -> None:
+    with pytest.raises(ValueError, match="threshold must be an integer >= 1, got"):
+        RingmasterASGD(threshold)
+
+
+def test_the_only_threshold_with_a_name_is_adaptive() -> None:
+    with pytest.raises(ValueError, match=r'an integer >= 1 or "adaptive", got \'adaptiv\''):
+        RingmasterASGD("adaptiv")
+
+
+@pytest.mark.parametrize("batch", [0, -1, 1.0, True, "16"])
+def test_a_batch_is_an_integer_from_one(batch: object) -> None:
+    with pytest.raises(ValueError, match="batch must be an integer >= 1, got"):
+        RennalaSGD(batch)
+
+
+@pytest.mark.parametrize("concurrency", [0, 1.5, False])
+def test_a_concurrency_is_an_integer_from_one(concurrency: object) -> None:
+    with pytest.raises(ValueError, match="concurrency must be an integer >= 1, got"):
+        DelayAdaptiveASGD(concurrency=concurrency)
+
+
+@pytest.mark.parametrize("make", [lambda: ASGD("fastest"), lambda: ClippedASGD(1.0, dispatch="fastest")])
+def test_an_unknown_dispatch_is_refused_with_the_known_ones(make) -> None:
+    with pytest.raises(ValueError, match="one of 'finisher', 'uniform', got 'fastest'"):
+        make()
+
+
+def test_an_unknown_rule_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="one of 'scale', 'drop', got 'skip'"):
+        DelayAdaptiveASGD(rule="skip")
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert ClippedASGD(np.float32(0.5)).clip == 0.5
+    assert RingmasterASGD(np.int64(3)).threshold == 3
+    assert type(RennalaSGD(np.int64(3)).batch) is int
+
+
+def test_the_default_concurrency_is_not_known_before_the_schedule_has_begun() -> None:
+    with pytest.raises(RuntimeError, match="number of workers"):
+        DelayAdaptiveASGD("drop").max_delay(0)
+
+
+@pytest.mark.parametrize(
+    ("method", "shown"),
+    [
+        (ClippedASGD(1), "ClippedASGD(dispatch='finisher', clip=1.0)"),
+        (RingmasterASGD("adaptive", stops=False), "RingmasterASGD(threshold='adaptive', stops=False)"),
+        (MinibatchSGD(), "MinibatchSGD()"),
+    ],
+)
+def test_the_repr_of_a_method_is_its_arguments(method: object, shown: str) -> None:
+    assert repr(method) == shown
+
+
+def test_a_state_is_not_taken_by_a_method_that_has_none() -> None:
+    with pytest.raises(ValueError, match="ASGD has no state, but was given"):
+        ASGD().load_state_dict({"table": 1})
