@@ -90,7 +90,10 @@ class Method(ABC):
         return None
 
     def max_delay(self, index: int) -> int | None:
-        """Largest delay that a gradient used in step `index` can have; None if there is no bound."""
+        """Largest delay that a gradient used in step `index` can have; None if there is no bound.
+
+        Iterates that are older are dropped, so that the bound may grow by at most one from a step to the next.
+        """
         return None
 
     def bind(self, num_coordinates: int, bytes_per_coordinate: float) -> None:
