@@ -6,7 +6,7 @@ import pytest
 import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
-from contract_battery.running import MemoryLogger, quiet, uneven_cluster
+from contract_battery.running import MemoryLogger, progress, quiet, uneven_cluster
 from contract_battery.table import REGISTERED_ONES
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
 from torchmetrics.classification import MulticlassAccuracy
@@ -42,7 +42,7 @@ class Recording(Classifier):
 
 def strategy_of(name: str):
     contract = REGISTERED_ONES[name]
-    return contract.strategy(contract.method(), uneven_cluster())
+    return contract.build()
 
 
 def train(strategy, module, steps: int, callbacks=(), **arguments):
@@ -125,7 +125,7 @@ def test_a_module_gets_mini_batches_as_it_knows_them(name: str) -> None:
 def test_global_step_counts_server_updates(name: str, tmp_path: Path) -> None:
     saving = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=2, save_top_k=-1)
     trainer, logger = train(strategy_of(name), Classifier(schedule=True), 5, [saving], enable_checkpointing=True)
-    assert trainer.global_step == trainer.strategy.server.completed == 5
+    assert trainer.global_step == progress(trainer.strategy)["progress"][1] == 5
     assert sorted(path.name for path in tmp_path.glob("*.ckpt")) == ["step=2.ckpt", "step=4.ckpt"]
     assert [step for step, _ in logger.rows] == list(range(5))
     assert trainer.lr_scheduler_configs[0].scheduler.last_epoch == 5

@@ -7,7 +7,7 @@ import torch
 from contract_battery.classifier import OPTIMIZERS, Classifier
 from contract_battery.images import loader, validation_loader
 from contract_battery.running import Journal, MemoryLogger, differences, outcome, quiet
-from contract_battery.table import ALONE, CONTRACTS
+from contract_battery.table import ALONE, ALONE_TIME, CONTRACTS
 
 from lightning_async import SimulatedCluster
 from lightning_async.simulation import FixedTimes
@@ -40,11 +40,11 @@ def plain(setting: str):
 
 def alone(name: str, optimizer=None):
     contract = CONTRACTS[name]
-    return contract.strategy(contract.alone(), SimulatedCluster(FixedTimes([1.5])), optimizer=optimizer)
+    return contract.strategy(contract.alone(), SimulatedCluster(FixedTimes([ALONE_TIME])), optimizer=optimizer)
 
 
-def without_server(result):
-    return {key: value for key, value in result.items() if key != "server"}
+def without_progress(result):
+    return {key: value for key, value in result.items() if key not in ("progress", "replicas")}
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def without_server(result):
 )
 def test_equals_plain_training(name: str, setting: str) -> None:
     ours = run(alone(name), **SETTINGS[setting])
-    assert differences(plain(setting), without_server(ours)) == []
+    assert differences(plain(setting), without_progress(ours)) == []
     steps = 7 * EPOCHS
-    assert ours["server"] == (1.5 * steps, steps, 0, 0)
+    assert ours["progress"] == (ALONE_TIME * steps, steps, 0, 0)
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -68,7 +68,7 @@ def test_equals_plain_training_when_the_optimizer_comes_from_the_strategy(name: 
     strategy = alone(name, optimizer=OPTIMIZERS["adamw"])
     ours = run(strategy, module_optimizer="sgd")
     theirs = run(optimizer="adamw")
-    assert differences(theirs, without_server(ours)) == []
+    assert differences(theirs, without_progress(ours)) == []
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -78,7 +78,7 @@ def test_a_batch_of_one_sample_equals_plain_training(name: str) -> None:
         arguments = {} if strategy is None else {"strategy": strategy}
         trainer = quiet(max_steps=16, **arguments)
         trainer.fit(Classifier("momentum"), loader(batch_size=1))
-        results.append(without_server(outcome(trainer)))
+        results.append(without_progress(outcome(trainer)))
     assert differences(*results) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
-from contract_battery.running import Journal, differences, outcome, quiet, uneven_cluster
+from contract_battery.running import Journal, differences, outcome, quiet
 from contract_battery.table import CONTRACTS, REGISTERED_ONES
 from lightning.pytorch.callbacks import ModelCheckpoint
 
@@ -28,7 +28,7 @@ class Run:
         self.folder, self.workers, self.validation, self.partition = folder, workers, VALIDATIONS[validation], partition
 
     def fit(self, folder: str, until: int = STEPS, checkpoint: Path | None = None):
-        strategy = self.contract.strategy(self.contract.method(), uneven_cluster(), partition=self.partition, seed=2)
+        strategy = self.contract.build(partition=self.partition, seed=2)
         journal = Journal()
         saving = ModelCheckpoint(self.folder / folder, "{step}", every_n_train_steps=1, save_top_k=-1)
         arguments = self.validation or {}

@@ -6,8 +6,8 @@ import pytest
 import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
-from contract_battery.running import MemoryLogger, differences, outcome, quiet, uneven_cluster
-from contract_battery.table import REGISTERED_ONES
+from contract_battery.running import MemoryLogger, differences, outcome, progress, quiet, uneven_cluster
+from contract_battery.table import REGISTERED_ONES, SERVER_ONES
 from lightning.pytorch.callbacks import (
     BatchSizeFinder,
     Callback,
@@ -23,11 +23,12 @@ from lightning_async.methods import ASGD, ClippedASGD, RennalaSGD
 from lightning_async.simulation import FixedTimes
 
 every_method = pytest.mark.parametrize("name", REGISTERED_ONES)
+every_server_method = pytest.mark.parametrize("name", SERVER_ONES)
 
 
 def strategy_of(name: str, **arguments):
     contract = REGISTERED_ONES[name]
-    return contract.strategy(contract.method(), uneven_cluster(), **arguments)
+    return contract.build(**arguments)
 
 
 def jobs_of(name: str) -> int:
@@ -65,7 +66,7 @@ def test_epochs_have_the_steps_that_the_trainer_is_asked_for(name: str, argument
     trainer = quiet(strategy=strategy_of(name), max_epochs=2, **arguments)
     trainer.fit(Classifier(), loader(shuffle=True), validation_loader())
     assert trainer.global_step == 2 * of_an_epoch(steps)
-    assert trainer.strategy.server.completed == trainer.global_step
+    assert progress(trainer.strategy)["progress"][1] == trainer.global_step
 
 
 @every_method
@@ -115,7 +116,7 @@ def test_a_compiled_module_trains_as_the_plain_one(name: str) -> None:
     compiled = train(name, torch.compile(Silent("momentum", dropout=0.3), backend="eager"), data=data)
     for one, other in zip(plain.lightning_module.parameters(), compiled.lightning_module.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-    assert outcome(plain)["server"] == outcome(compiled)["server"]
+    assert outcome(plain)["progress"] == outcome(compiled)["progress"]
 
 
 @every_method
@@ -161,7 +162,7 @@ def test_validating_between_fits_changes_nothing(name: str) -> None:
     assert differences(outcome(once), outcome(trainer)) == []
 
 
-@every_method
+@every_server_method
 def test_averaged_weights_are_validated_and_do_not_disturb_training(name: str) -> None:
     class Losses(Callback):
         def on_validation_epoch_end(self, trainer, pl_module) -> None:
@@ -184,7 +185,7 @@ def test_averaged_weights_are_validated_and_do_not_disturb_training(name: str) -
     assert differences(outcome(plain)["optimizer"], outcome(trainer)["optimizer"]) == []
 
 
-@every_method
+@every_server_method
 def test_a_run_with_averaged_weights_is_resumed(name: str, tmp_path: Path) -> None:
     def run(folder: str, checkpoint: Path | None = None):
         saving = ModelCheckpoint(tmp_path / folder, "{step}", every_n_train_steps=1, save_top_k=-1)
@@ -295,7 +296,7 @@ def test_one_worker_with_a_gradient_scaler_is_plain_training(method, optimizer: 
     ours, scaler, logger = fp16(alone, Classifier(optimizer, schedule=True))
     plain, plain_scaler, plain_logger = fp16(None, Classifier(optimizer, schedule=True))
     server = ours.strategy.server
-    results = [{key: value for key, value in outcome(t).items() if key != "server"} for t in (plain, ours)]
+    results = [{key: value for key, value in outcome(t).items() if key != "progress"} for t in (plain, ours)]
     assert differences(*results) == []
     assert scaler.state_dict() == plain_scaler.state_dict()
     assert logger.rows == plain_logger.rows

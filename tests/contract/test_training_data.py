@@ -1,13 +1,13 @@
 """Every kind of training data that a Trainer takes."""
 
 import warnings
-from itertools import islice
+from itertools import cycle
 
 import pytest
 import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import CLASSES, Images, loader
-from contract_battery.running import differences, outcome, quiet, uneven_cluster
+from contract_battery.running import differences, outcome, progress, quiet
 from contract_battery.table import CONTRACTS, REGISTERED_ONES
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, WeightedRandomSampler
 
@@ -84,7 +84,7 @@ class Seeing(Classifier):
 
 def train(name: str, data, module=None, max_steps: int = 9, ckpt_path=None, partition=None, **arguments):
     contract = CONTRACTS[name]
-    strategy = contract.strategy(contract.method(), uneven_cluster(), partition=partition)
+    strategy = contract.build(partition=partition)
     trainer = quiet(strategy=strategy, max_steps=max_steps, **arguments)
     module = module if module is not None else Seeing()
     with warnings.catch_warnings():
@@ -105,7 +105,7 @@ def test_all_kinds_give_the_same_mini_batches(name: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["stream", "stream-with-length", "iterable-of-batches"])
 def test_data_that_can_only_be_read_in_order_say_what_resuming_means(kind: str) -> None:
     contract = REGISTERED_ONES["asgd"]
-    trainer = quiet(strategy=contract.strategy(contract.method(), uneven_cluster()), max_steps=1)
+    trainer = quiet(strategy=contract.build(), max_steps=1)
     with pytest.warns(UserWarning, match="map-style dataset to have it continue"):
         trainer.fit(Seeing(), KINDS[kind]())
 
@@ -126,7 +126,7 @@ def test_a_resumed_stream_begins_again(kind: str) -> None:
     resumed = train("asgd", KINDS[kind](), max_steps=6, ckpt_path="a.ckpt")
     beginning = train("asgd", loader(), max_steps=3)
     assert resumed.lightning_module.seen == beginning.lightning_module.seen
-    assert resumed.strategy.server.completed == 6
+    assert resumed.global_step == progress(resumed.strategy)["progress"][1] == 6
 
 
 @every_method
@@ -195,18 +195,13 @@ def test_a_worker_draws_from_its_own_shard_in_the_order_of_its_jobs(name: str, p
             return super().training_step(batch, batch_idx)
 
     module = Owners()
-    trainer = train(name, loader(), module, max_steps=12, partition=partition)
-    shards = [set(shard.tolist()) for shard in partition.assign(PLAIN, 4, 0)]
-    schedule = islice(trainer.strategy.method.steps(uneven_cluster()), 12)
-    workers = [job.worker for step in schedule for job in step.jobs]
+    train(name, loader(), module, max_steps=12, partition=partition)
+    shards = [shard.tolist() for shard in partition.assign(PLAIN, 4, 0)]
+    batches = [[set(shard[i : i + 2]) for i in range(0, len(shard), 2)] for shard in shards]
+    workers = [job.worker for step in CONTRACTS[name].schedule(12) for job in step.jobs]
     assert len(module.drawn) == len(workers)
-    turns = {worker: 0 for worker in range(4)}
-    for worker, drawn in zip(workers, module.drawn, strict=True):
-        batches = [
-            set(list(partition.assign(PLAIN, 4, 0)[worker])[i : i + 2]) for i in range(0, len(shards[worker]), 2)
-        ]
-        assert drawn == batches[turns[worker] % len(batches)]
-        turns[worker] += 1
+    streams = [cycle(own) for own in batches]
+    assert module.drawn == [next(streams[worker]) for worker in workers]
 
 
 def test_labels_of_the_battery_are_skewed_by_shards() -> None:

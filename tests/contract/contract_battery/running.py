@@ -6,14 +6,24 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers.logger import Logger
 
-from lightning_async.simulation import FixedTimes, SimulatedCluster
+from lightning_async.simulation import FixedTimes, Link, SimulatedCluster
+from lightning_async.strategies import LocalSGDStrategy
+from lightning_async.strategies.scheduled import ScheduledStrategy
 
 UNEVEN = (1.0, 1.5, 2.3, 4.0)
 """Times of four workers; at 4.0 two of them finish at the same instant."""
 
 
+LATENCY = 2.0
+
+
 def uneven_cluster() -> SimulatedCluster:
     return SimulatedCluster(FixedTimes(list(UNEVEN)))
+
+
+def cluster_with_latency() -> SimulatedCluster:
+    """For replicas: while a message travels, the two fastest workers make a step or two."""
+    return SimulatedCluster(FixedTimes(list(UNEVEN)), Link(latency=LATENCY))
 
 
 class MemoryLogger(Logger):
@@ -85,10 +95,21 @@ def outcome(trainer: Trainer) -> dict[str, Any]:
         "schedulers": [config.scheduler.state_dict() for config in trainer.lr_scheduler_configs],
         "global_step": trainer.global_step,
     }
-    server = getattr(trainer.strategy, "server", None)
-    if server is not None:
-        result["server"] = (server.logical_time, server.completed, server.discarded, server.nonfinite)
+    if isinstance(trainer.strategy, ScheduledStrategy):
+        result |= progress(trainer.strategy)
     return result
+
+
+def progress(strategy: ScheduledStrategy) -> dict[str, Any]:
+    """How far the strategy has come: counters, logical time, replicas."""
+    if isinstance(strategy, LocalSGDStrategy):
+        local = strategy.local
+        return {
+            "progress": (local.logical_time, local.completed, 0, local.nonfinite),
+            "replicas": strategy.replicas.clone(),
+        }
+    server = strategy.server
+    return {"progress": (server.logical_time, server.completed, server.discarded, server.nonfinite)}
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:

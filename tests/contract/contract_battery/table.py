@@ -8,21 +8,29 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import isqrt
+from typing import Any
 
 from contract_battery import reference
-from contract_battery.running import UNEVEN, uneven_cluster
+from contract_battery.reference_replicas import local_rounds
+from contract_battery.running import LATENCY, UNEVEN, cluster_with_latency, uneven_cluster
 from lightning_async import ParameterServerStrategy
 from lightning_async.methods import (
     ASGD,
+    LOSCAR,
     ClippedASGD,
     DelayAdaptiveASGD,
+    DiLoCo,
+    LocalSGD,
     Method,
     MinibatchSGD,
     RennalaSGD,
+    ReplicaMethod,
     RingmasterASGD,
 )
 from lightning_async.methods.dispatch import UniformDispatch
-from lightning_async.strategies.simulated import SimulatedStrategy
+from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.strategies import LocalSGDStrategy
+from lightning_async.strategies.scheduled import ScheduledStrategy
 
 Loop = Callable[[reference.Server, tuple[float, ...], int], None]
 
@@ -37,13 +45,28 @@ class Contract:
         alone: an instance that is plain training when there is one worker; None if there is no such thing.
         why_not_alone: the reason, if there is none.
         strategy: the strategy that drives it.
+        cluster: the four uneven workers.
     """
 
     method: Callable[[], Method]
     loop: Loop
     alone: Callable[[], Method] | None
     why_not_alone: str = ""
-    strategy: type[SimulatedStrategy] = ParameterServerStrategy
+    strategy: type[ScheduledStrategy] = ParameterServerStrategy
+    cluster: Callable[[], SimulatedCluster] = uneven_cluster
+
+    def build(self, **arguments: Any) -> ScheduledStrategy:
+        """The method on the uneven workers."""
+        return self.strategy(self.method(), self.cluster(), **arguments)
+
+    def schedule(self, steps: int) -> list[Step]:
+        """The first steps of its schedule."""
+        return list(islice(self.method().steps(self.cluster()), steps))
+
+    @property
+    def jobs_per_step(self) -> int:
+        """Gradients in every step."""
+        return self.method().jobs_per_step(len(UNEVEN))
 
 
 def _uniform(server: reference.Server, times: tuple[float, ...], steps: int, clip: float = 1e9) -> None:
@@ -51,9 +74,34 @@ def _uniform(server: reference.Server, times: tuple[float, ...], steps: int, cli
     reference.uniform(server, times, steps, draws, clip)
 
 
+WINDOW = 1.0
+"""Compute window on the uneven workers: everybody makes one step before a message."""
+
+
+def _replicas(method: Callable[..., ReplicaMethod], alone: bool = True, why: str = "", **arguments: Any) -> Contract:
+    """Contract of a replica method; `arguments` say the same to the loop by hand."""
+
+    def loop(server: reference.Server, times: tuple[float, ...], steps: int) -> None:
+        mine = method(compute_window=WINDOW)
+        coordinates = lambda round, d: mine.indices(round, d, seed=0)  # noqa: E731
+        local_rounds(server, times, steps, WINDOW, LATENCY, coordinates, **arguments)
+
+    return Contract(
+        partial(method, compute_window=WINDOW),
+        loop,
+        alone=partial(method, compute_window=ALONE_TIME) if alone else None,
+        why_not_alone=why,
+        strategy=LocalSGDStrategy,
+        cluster=cluster_with_latency,
+    )
+
+
 def _adaptive(k: int) -> int:
     return isqrt(k - 1) + 1 if k else 1
 
+
+ALONE_TIME = 1.5
+"""How long a step takes the only worker of point 1."""
 
 CONTRACTS: dict[str, Contract] = {
     # <registered name>, or <registered name>/<variant>
@@ -103,7 +151,20 @@ CONTRACTS: dict[str, Contract] = {
         alone=lambda: RennalaSGD(batch=1, stops=False),
     ),
     "minibatch_sgd": Contract(MinibatchSGD, reference.minibatch, alone=MinibatchSGD),
+    "loscar": _replicas(partial(LOSCAR, sparsity=0.3), overlap=True),
+    "loscar/mixing": _replicas(partial(LOSCAR, sparsity=0.3, merge=0.25), overlap=True, weight=0.25),
+    "loscar_blocking": _replicas(partial(LOSCAR, sparsity=0.3, overlap=False)),
+    "loscar_overwrite": _replicas(partial(LOSCAR, sparsity=0.3, merge="overwrite"), overlap=True, weight=0.0),
+    "local_sgd": _replicas(LocalSGD, weight=0.0),
+    "diloco": _replicas(
+        partial(DiLoCo, outer_lr=0.5),
+        weight=0.0,
+        outer=(0.5, 0.9),
+        alone=False,
+        why="after every round the outer optimizer moves even a single replica to another place",
+    ),
 }
 
 ALONE = {name: contract for name, contract in CONTRACTS.items() if contract.alone is not None}
 REGISTERED_ONES = {name: contract for name, contract in CONTRACTS.items() if "/" not in name}
+SERVER_ONES = {name: c for name, c in REGISTERED_ONES.items() if c.strategy is ParameterServerStrategy}
