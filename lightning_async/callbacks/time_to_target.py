@@ -88,11 +88,14 @@ class TimeToTarget(Callback):
                 f"TimeToTarget waits for {self.metric!r}, which validation did not log; logged were: "
                 f"{', '.join(sorted(trainer.callback_metrics)) or 'none'}"
             )
-        self._last.append(float(torch.as_tensor(trainer.callback_metrics[self.metric])))
+        metric = torch.as_tensor(trainer.callback_metrics[self.metric])
+        self._last.append(metric.item())
         if len(self._last) < self.window:
             return
-        mean = sum(self._last) / self.window
-        if mean >= self.value if self.mode == "max" else mean <= self.value:
+        # In the metric's own precision: 8,200 of 10,000 in single precision is 0.8199999928, and does reach 0.82.
+        precision = metric.dtype if metric.is_floating_point() else torch.float64
+        mean, value = torch.tensor([sum(self._last) / self.window, self.value], dtype=precision).tolist()
+        if mean >= value if self.mode == "max" else mean <= value:
             self.time = simulated_strategy(trainer, self).logical_time
             for logger in trainer.loggers:
                 logger.log_metrics(

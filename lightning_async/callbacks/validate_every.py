@@ -56,7 +56,7 @@ class ValidateEvery(Callback):
         simulated_strategy(trainer, self)
         tied_to = None
         if validates_by_the_clock(trainer):
-            tied_to = f"val_check_interval={trainer.val_check_interval!r} ties validation to real time"
+            tied_to = "val_check_interval is a duration, which ties validation to real time"
         elif trainer.check_val_every_n_epoch is not None:
             tied_to = f"check_val_every_n_epoch={trainer.check_val_every_n_epoch} ties validation to epochs"
         if tied_to is not None:
