@@ -1,1 +1,6 @@
-"""The NanoChat experiment: a small decoder trained with Muon-type methods."""
+"""The NanoChat experiment: a small decoder on byte-pair tokens, trained with Muon-type methods."""
+
+from recipes.nanochat.model import Decoder, NanoChat
+from recipes.nanochat.text import TextTokens
+
+__all__ = ["Decoder", "NanoChat", "TextTokens"]

@@ -11,8 +11,10 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import Optimizer
+from torchmetrics import MeanMetric
 
 from lightning_async.optim import Muon
+from recipes.data import Batch
 
 __all__ = ["Decoder", "NanoChat"]
 
@@ -121,9 +123,10 @@ class Decoder(nn.Module):
 
 
 class NanoChat(LightningModule):
-    """Language modelling on windows of tokens, logged as ``train_loss`` and ``val_loss`` in nats per token.
+    """Language modelling on windows of tokens.
 
-    A batch is an integer tensor (batch, length + 1): every token but the last predicts the one after it.
+    A batch is what `TextTokens` gives: tokens and the tokens that follow them, each (batch, length). Logs
+    ``train/loss`` at every step, ``val/loss`` (nats per token) and ``val/perplexity``, its exponential.
 
     Args:
         vocabulary: number of tokens.
@@ -137,7 +140,7 @@ class NanoChat(LightningModule):
 
     Example:
         >>> module = NanoChat(vocabulary=16, layers=1, width=8, heads=2)
-        >>> module.loss(torch.tensor([[3, 1, 4, 1]])).isfinite().item()
+        >>> module.loss((torch.tensor([[3, 1, 4]]), torch.tensor([[1, 4, 1]]))).isfinite().item()
         True
     """
 
@@ -155,28 +158,45 @@ class NanoChat(LightningModule):
         super().__init__()
         self.save_hyperparameters()
         self.decoder = Decoder(vocabulary, layers, width, heads, tied, softcap)
+        self.vocabulary = vocabulary
         self.lr = lr
         self.head_lr_scale = head_lr_scale
+        self.val_nats = MeanMetric()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the decoder."""
         logits: Tensor = self.decoder(tokens)
         return logits
 
-    def loss(self, windows: Tensor) -> Tensor:
-        """Mean cross-entropy of (batch, length + 1) tokens, in nats."""
-        logits = self(windows[:, :-1])
-        return functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the following tokens, in nats."""
+        tokens, following = batch
+        return functional.cross_entropy(self(tokens).flatten(0, 1), following.flatten())
 
-    def training_step(self, batch: Tensor, batch_idx: int) -> Tensor:
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of one batch."""
         loss = self.loss(batch)
-        self.log("train_loss", loss, prog_bar=True, batch_size=batch.shape[0])
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch[0]))
         return loss
 
-    def validation_step(self, batch: Tensor, batch_idx: int) -> None:
-        """Log the loss of one batch."""
-        self.log("val_loss", self.loss(batch), prog_bar=True, batch_size=batch.shape[0])
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Accumulate the cross-entropy; all windows have the same number of tokens."""
+        self.val_nats.update(self.loss(batch), weight=batch[1].numel())
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the loss over all tokens and its exponential."""
+        loss = self.val_nats.compute()
+        self.val_nats.reset()
+        self.log("val/loss", loss, prog_bar=True)
+        self.log("val/perplexity", loss.exp(), prog_bar=True)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        """Evaluate as in validation, under the same names."""
+        self.validation_step(batch, batch_idx)
+
+    def on_test_epoch_end(self) -> None:
+        """Evaluate as in validation, under the same names."""
+        self.on_validation_epoch_end()
 
     def configure_optimizers(self) -> Optimizer:
         """Muon with the released settings."""

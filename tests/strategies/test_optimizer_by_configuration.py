@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 from lightning.pytorch import Trainer
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from lightning_async import ParameterServerStrategy, SimulatedCluster
 from lightning_async.cli.training import TrainingCLI
@@ -42,7 +42,7 @@ QUIET = {
 
 def fit(trainer: Trainer, module: NanoChat) -> torch.optim.Optimizer:
     windows = torch.randint(11, (24, 6), generator=torch.Generator().manual_seed(0))
-    trainer.fit(module, DataLoader(windows, batch_size=2))  # type: ignore[arg-type]
+    trainer.fit(module, DataLoader(TensorDataset(windows[:, :-1], windows[:, 1:]), batch_size=2))
     assert trainer.global_step == 3
     return trainer.optimizers[0]
 
