@@ -37,6 +37,7 @@ __all__ = [
     "is_overridden",
     "logging_step",
     "run_validation",
+    "set_no_loss",
     "set_step_loss",
     "should_log",
     "show_progress",
@@ -127,8 +128,13 @@ class StepValues:
                 metric.value = metric._forward_cache
 
 
-def set_step_loss(closure: Closure, loss: Tensor) -> None:
-    """Set the loss that `on_train_batch_end` finds in its `outputs`."""
+def set_no_loss(closure: Closure) -> None:
+    """Let a closure that was not run, as the step has no job, count as one whose `training_step` returned None."""
+    closure._result = ClosureResult(None)
+
+
+def set_step_loss(closure: Closure, loss: Tensor | None) -> None:
+    """Set the loss that `on_train_batch_end` finds in its `outputs`; the closure may not have been called at all."""
     extra = closure._result.extra if closure._result is not None else {}
     closure._result = ClosureResult(loss, extra=extra)
 

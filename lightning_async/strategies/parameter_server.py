@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from lightning_async._compat import Closure, StepValues, current_batch, set_step_loss
+from lightning_async._compat import Closure, StepValues, current_batch, set_no_loss, set_step_loss
 from lightning_async.data import Partition
 from lightning_async.methods import Direction, Gradient, Method
 from lightning_async.methods.apply import scaling, set_gradients
@@ -91,6 +91,10 @@ class ParameterServerStrategy(ScheduledStrategy):
         return self.server
 
     @override
+    def _num_shards(self) -> int:
+        return self.method.num_shards(self.cluster.num_workers)
+
+    @override
     def _check_trainer(self, trainer: Trainer) -> None:
         check_trainer(trainer, self._module, self.method)
 
@@ -126,6 +130,8 @@ class ParameterServerStrategy(ScheduledStrategy):
         left_out = server.nonfinite
         evaluation = _Evaluation(self, closure, server.parameters)
         direction = server.direction(evaluation.gradient)
+        if not step.jobs:
+            set_no_loss(closure)
         evaluation.publish()
         server.before_update()
         result = None
@@ -192,8 +198,7 @@ class _Evaluation:
         """Let loggers and `on_train_batch_end` see means over the jobs of the step."""
         if self._values is not None:
             self._values.publish()
-            if self._losses:
-                set_step_loss(self._closure, torch.stack(self._losses).mean())
+            set_step_loss(self._closure, torch.stack(self._losses).mean() if self._losses else None)
 
     def loss(self) -> Tensor | None:
         """What the precision plugin calls instead of Lightning's closure, which has run already."""
