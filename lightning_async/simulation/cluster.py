@@ -107,6 +107,14 @@ class SimulatedCluster:
         run._reset(message_bytes)
         return run
 
+    def __getstate__(self) -> dict[str, object]:
+        # A run is made of closures and generators; what is copied, or sent to another process, is what it is a run of.
+        return {"times": self.times, "link": self.link, "seed": self.seed, "sharded": self.sharded}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        self._reset(None)
+
     def dispatch(self, worker: int, version: int) -> Job:
         """Give `worker` a job at iterate `version`; a busy worker takes it when it has finished what it has (FIFO).
 
