@@ -65,6 +65,8 @@ def simulate(
     max_steps: int | None = None,
     max_time: float | None = None,
     on_nonfinite: Literal["discard", "raise"] = "discard",
+    *,
+    sharded: bool = False,
 ) -> Simulation: ...
 
 
@@ -78,6 +80,8 @@ def simulate(
     max_steps: int | None = None,
     max_time: float | None = None,
     on_nonfinite: Literal["discard", "raise"] = "discard",
+    *,
+    sharded: bool = False,
 ) -> ReplicaSimulation: ...
 
 
@@ -90,6 +94,8 @@ def simulate(
     max_steps: int | None = None,
     max_time: float | None = None,
     on_nonfinite: Literal["discard", "raise"] = "discard",
+    *,
+    sharded: bool = False,
 ) -> Simulation | ReplicaSimulation:
     """Run a method on an objective of your own, one step at a time.
 
@@ -107,6 +113,7 @@ def simulate(
         max_steps: how many steps to make at most; no limit if None.
         max_time: steps of logical time <= max_time are made; no limit if None.
         on_nonfinite: what becomes of a gradient that is NaN or infinite: "discard" leaves it out, "raise" stops.
+        sharded: whether data have owners: then `job.shard` is the worker, or, in gradient coding, the partition.
 
     Returns:
         An iterator over the steps. When it yields server update k, the parameters hold x_{k+1}.
@@ -152,5 +159,5 @@ def simulate(
         local = LocalTraining(method, cluster, parameters, optimizer, on_nonfinite=on_nonfinite)
         return ReplicaSimulation(local, optimizer, gradient_fn, max_steps, max_time)
     check_momentum(optimizer, method)
-    server = ParameterServer(method, cluster, parameters, on_nonfinite=on_nonfinite)
+    server = ParameterServer(method, cluster, parameters, sharded=sharded, on_nonfinite=on_nonfinite)
     return Simulation(server, optimizer, gradient_fn, max_steps, max_time)

@@ -14,7 +14,7 @@ from typing_extensions import override
 from lightning_async._compat import logging_step, should_log, show_progress
 from lightning_async.callbacks.strategy import simulated_strategy
 from lightning_async.methods.server import ParameterServer
-from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.simulation import Step
 from lightning_async.strategies import LocalSGDStrategy, ParameterServerStrategy
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
@@ -28,7 +28,8 @@ class LogicalTimeMonitor(Callback):
     * `delay/mean` and `delay/max` of the jobs used since the last time, in server updates;
     * `discarded`: jobs refused or stopped, and `nonfinite`: gradients left out, both in total;
     * `utilization`: worker time spent on jobs that were used, over n times the logical time elapsed, in total;
-    * `busy`: worker time spent on any job, over n times the logical time elapsed, in total.
+    * `busy`: worker time spent on any job, over n times the logical time elapsed, in total;
+    * what the method has to say (`Method.metrics`), as `bits_sent` of gradient coding.
 
     With replicas, over completed rounds: `rounds`; `bytes/round`, of the last one, `bytes/total` and `bits_sent`, by
     all workers together; `time/hidden`, of messages that workers computed through, and `time/idle`, both the mean over
@@ -72,7 +73,7 @@ class LogicalTimeMonitor(Callback):
             self._counted, self._used_time, self._delays = 0, 0.0, []
         # Steps that were made without this callback, or after its state was saved, are counted all the same.
         for step in islice(server.method.steps(strategy.cluster), self._counted, server.completed):
-            self._count(step, server.cluster)
+            self._count(step, server)
 
     @override
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
@@ -91,7 +92,7 @@ class LogicalTimeMonitor(Callback):
         if step is None:
             return
         if server is not None:
-            self._count(step, server.cluster)
+            self._count(step, server)
         show_progress(trainer, "logical_time", f"{step.time:.6g}")
         # Logged at every step, so that it always stands beside what the module logs.
         pl_module.log("logical_time", _exact(step.time), on_step=True, on_epoch=False, batch_size=1)
@@ -105,6 +106,7 @@ class LogicalTimeMonitor(Callback):
 
     def _of_server(self, server: ParameterServer, step: Step) -> dict[str, float]:
         values = {"discarded": float(server.discarded), "nonfinite": float(server.nonfinite)}
+        values |= server.method.metrics(step)
         if self._delays:
             values["delay/mean"] = sum(self._delays) / len(self._delays)
             values["delay/max"] = float(max(self._delays))
@@ -120,10 +122,9 @@ class LogicalTimeMonitor(Callback):
         if trainer.state.fn == TrainerFn.FITTING and not trainer.sanity_checking:
             pl_module.log("logical_time", _exact(simulated_strategy(trainer, self).logical_time), batch_size=1)
 
-    def _count(self, step: Step, cluster: SimulatedCluster) -> None:
+    def _count(self, step: Step, server: ParameterServer) -> None:
         self._counted = step.index + 1
-        for job in step.jobs:
-            self._used_time += cluster.worker_time(job)
+        self._used_time += server.method.used_time(step, server.cluster)
         self._delays.extend(step.delays)
 
     @override

@@ -6,6 +6,7 @@ from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.clipped_asgd import ClippedASGD
 from lightning_async.methods.delay_adaptive_asgd import DelayAdaptiveASGD
 from lightning_async.methods.diloco import DiLoCo
+from lightning_async.methods.gradient_coding import GradientCoding
 from lightning_async.methods.local_sgd import LocalSGD
 from lightning_async.methods.loscar import LOSCAR
 from lightning_async.methods.minibatch_sgd import MinibatchSGD
@@ -23,6 +24,7 @@ __all__ = [
     "DiLoCo",
     "Direction",
     "Gradient",
+    "GradientCoding",
     "LocalSGD",
     "Method",
     "MinibatchSGD",

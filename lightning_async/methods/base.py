@@ -68,8 +68,8 @@ class Method(ABC):
         """
 
     @abstractmethod
-    def direction(self, step: Step, gradients: list[Gradient]) -> Direction:
-        """What the optimizer is given as the gradient of this step.
+    def direction(self, step: Step, gradients: list[Gradient]) -> Direction | None:
+        """What the optimizer is given as the gradient of this step; None if nothing can be made of the gradients.
 
         Args:
             step: the step, with those of its jobs only whose gradients are finite.
@@ -80,6 +80,18 @@ class Method(ABC):
     def jobs_per_step(self, num_workers: int) -> int | None:
         """How many jobs every step uses; None if it varies."""
         return 1
+
+    def num_shards(self, num_workers: int) -> int:
+        """Owners of the data if they are split: the workers, or what the method distributes in their place."""
+        return num_workers
+
+    def used_time(self, step: Step, cluster: SimulatedCluster) -> float:
+        """Worker time that went into what the step uses, in logical time, all workers together."""
+        return sum(cluster.worker_time(job) for job in step.jobs)
+
+    def metrics(self, step: Step) -> dict[str, float]:
+        """What loggers are told about the step that was made last, by name; nothing for most methods."""
+        return {}
 
     def lr_multiplier(self, step: Step) -> float:
         """Factor on the step size of this step; the learning rate that schedulers see stays as it is."""

@@ -134,7 +134,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
             jobs_per_step=self._jobs_per_step(),
             schedule=self._new_schedule,
             partition=self.partition,
-            num_workers=self.cluster.num_workers,
+            num_workers=self._num_shards(),
             max_steps_per_epoch=_epoch_limit(trainer, dataloader, self._jobs_per_step() or 1),
         )
         if self._step_loader is not None:
@@ -174,6 +174,10 @@ class SimulatedStrategy(SingleDeviceStrategy):
 
     def _jobs_per_step(self) -> int | None:
         return self.method.jobs_per_step(self.cluster.num_workers)
+
+    def _num_shards(self) -> int:
+        """Owners of the data, if they are split."""
+        return self.cluster.num_workers
 
     def _new_schedule(self) -> Iterator[Step]:
         return self.method.steps(self.cluster.start(sharded=self.partition is not None))
