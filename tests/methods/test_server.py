@@ -105,13 +105,14 @@ def test_ringmaster_with_2_computes_one_gradient_per_update_however_much_is_disc
 
 
 @EVERY_METHOD
-def test_copies_of_the_parameters_never_exceed_their_bound(method: Method) -> None:
+def test_copies_of_the_parameters_never_exceed_workers_or_threshold(method: Method) -> None:
+    """The parameters themselves and a copy that waits to be used again included."""
     server = make(method)
     for k in range(200):
         server.direction(ones)
         server.before_update()
-        bound = method.max_delay(k)
-        assert server.versions.num_copies <= min(N, N if bound is None else bound + 1) + 1
+        bound = method.max_delay(k + 1)
+        assert server.versions.num_copies <= min(N, N if bound is None else bound + 1)
         server.after_update()
 
 

@@ -24,7 +24,11 @@ from tests.simulation.naive_cluster import CyclicTimes, NaiveCluster
 DURATIONS = st.one_of(st.sampled_from([1.0, 1.0, 2.0, 3.0, math.inf]), st.floats(0.1, 5.0))
 TIMES = st.lists(st.lists(DURATIONS, min_size=1, max_size=4), min_size=1, max_size=6).map(CyclicTimes)
 CONSTANT = st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0]), min_size=1, max_size=6).map(FixedTimes)
-OPERATIONS = st.lists(st.tuples(st.sampled_from(["dispatch"] * 3 + ["arrive"] * 3 + ["cancel"]), st.integers(0, 5)))
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["dispatch"] * 3 + ["arrive"] * 3 + ["cancel"]), st.integers(0, 5)),
+    min_size=15,
+    max_size=60,
+)
 
 
 @settings(max_examples=300, deadline=None)
