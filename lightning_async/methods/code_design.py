@@ -88,6 +88,8 @@ class CodeDesign:
 @lru_cache(maxsize=256)
 def _plan(design: CodeDesign, p: tuple[float, ...]) -> CodePlan:
     given = np.array(p)
+    if (given == 1.0).all():
+        raise ValueError("every worker straggles with probability 1: nothing ever arrives; let some p be below 1")
     bits = _bits(design, given)
     least = QUANTIZERS[design.quantizer].min_bits
     silent = bits < least
