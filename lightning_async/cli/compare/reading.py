@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
@@ -21,64 +21,10 @@ from lightning_async.cli.compare.configuration import (
     numbers,
     read_yaml,
 )
+from lightning_async.cli.compare.keys import FileKeys, MethodKeys, PanelKeys, PanelMethodKeys, TargetKeys, WandbKeys
 from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel, Target, Wandb
 
 T = TypeVar("T")
-
-
-@dataclass
-class _MethodKeys:
-    label: Value = None
-    config: Value = None
-    overrides: Value = field(default_factory=dict)
-    grid: Value = field(default_factory=dict)
-
-
-@dataclass
-class _PanelMethodKeys:
-    overrides: Value = field(default_factory=dict)
-    grid: Value = field(default_factory=dict)
-
-
-@dataclass
-class _PanelKeys:
-    title: Value = None
-    overrides: Value = field(default_factory=dict)
-    methods: Value = None
-
-
-@dataclass
-class _TargetKeys:
-    metric: Value
-    value: Value
-    mode: Value = "max"
-    window: Value = 1
-
-
-@dataclass
-class _WandbKeys:
-    project: Value
-    entity: Value = None
-    offline: Value = False
-
-
-@dataclass
-class _FileKeys:
-    recipe: Value
-    cluster: Value
-    budget: Value
-    evaluate_every: Value
-    target: Value
-    methods: Value
-    title: Value = None
-    seeds: Value = field(default_factory=lambda: cast("Value", [0, 1, 2]))
-    tuning_seeds: Value = field(default_factory=lambda: cast("Value", [1000]))
-    loss: Value = "val/loss"
-    stop_at_target: Value = False
-    overrides: Value = field(default_factory=dict)
-    methods_folder: Value = "../methods"
-    panels: Value = None
-    wandb: Value = None
 
 
 def load_comparison(path: Path) -> Comparison:
@@ -90,7 +36,7 @@ def load_comparison(path: Path) -> Comparison:
     Raises:
         ComparisonError: With the place in the file, what was found there, and what is allowed.
     """
-    keys = _keys(_FileKeys, read_yaml(path, "comparison"), str(path))
+    keys = _keys(FileKeys, read_yaml(path, "comparison"), str(path))
     recipe_paths = tuple(
         Path(os.path.normpath(path.parent / _text(p, "recipe"))) for p in _list_of(keys.recipe, "recipe")
     )
@@ -179,7 +125,7 @@ def _seeds(value: Value, where: str) -> tuple[int, ...]:
 
 
 def _target(value: Value) -> Target:
-    keys = _keys(_TargetKeys, value, "target")
+    keys = _keys(TargetKeys, value, "target")
     if keys.mode not in ("max", "min"):
         raise ComparisonError(f"target.mode: expected 'max' or 'min', got {keys.mode!r}")
     if isinstance(keys.window, bool) or not isinstance(keys.window, int) or keys.window < 1:
@@ -191,7 +137,7 @@ def _target(value: Value) -> Target:
 
 
 def _wandb(value: Value) -> Wandb:
-    keys = _keys(_WandbKeys, value, "wandb")
+    keys = _keys(WandbKeys, value, "wandb")
     entity = None if keys.entity is None else _text(keys.entity, "wandb.entity")
     return Wandb(_text(keys.project, "wandb.project"), entity, _flag(keys.offline, "wandb.offline"))
 
@@ -216,13 +162,13 @@ def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
     return merge(recipe, expand(overrides, "overrides"))
 
 
-def _methods(keys: _FileKeys, folder: Path) -> dict[str, MethodEntry]:
+def _methods(keys: FileKeys, folder: Path) -> dict[str, MethodEntry]:
     overlays = Path(os.path.normpath(folder / _text(keys.methods_folder, "methods_folder")))
     known = {p.stem for p in overlays.glob("*.yaml")}
     entries = {}
     for name, content in _mapping(keys.methods, "methods").items():
         where = f"methods.{name}"
-        entry = _keys(_MethodKeys, {} if content is None else content, where)
+        entry = _keys(MethodKeys, {} if content is None else content, where)
         if entry.config is None and name not in known:
             raise ComparisonError(f"{where}: there is no method {name!r} in {overlays}; {nearest(name, known)}")
         config = overlays / f"{name}.yaml" if entry.config is None else folder / _text(entry.config, f"{where}.config")
@@ -275,7 +221,7 @@ def _panels(value: Value, methods: Mapping[str, MethodEntry], title: str) -> tup
         where = f"panels.{name}"
         if not name.replace("_", "").replace("-", "").isalnum():
             raise ComparisonError(f"{where}: the name becomes part of file names; use letters, digits, - and _")
-        keys = _keys(_PanelKeys, {} if content is None else content, where)
+        keys = _keys(PanelKeys, {} if content is None else content, where)
         common = expand(_mapping(keys.overrides, f"{where}.overrides"), f"{where}.overrides")
         chosen = dict.fromkeys(methods) if keys.methods is None else _mapping(keys.methods, f"{where}.methods")
         entries = [_in_panel(m, changes, methods, common, f"{where}.methods") for m, changes in chosen.items()]
@@ -291,7 +237,7 @@ def _in_panel(name: str, changes: Value, methods: Mapping[str, MethodEntry], com
     if name not in methods:
         raise ComparisonError(f"{where}: unknown method {name!r}; {nearest(name, methods)}")
     where = f"{where}.{name}"
-    extra = _keys(_PanelMethodKeys, {} if changes is None else changes, where)
+    extra = _keys(PanelMethodKeys, {} if changes is None else changes, where)
     fixed = merge(common, expand(_mapping(extra.overrides, f"{where}.overrides"), f"{where}.overrides"))
     base = methods[name]
     # What a panel fixes is no longer searched there.
