@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 
 from lightning_async.cli.compare.measures import Outcome, better_point, mean_time, outcome, speed_up, time_to_target
@@ -24,6 +25,10 @@ def test_nothing_is_reached_before_the_window_is_full() -> None:
 
 def test_a_target_to_be_undercut_is_reached_from_above() -> None:
     assert time_to_target([1.0, 2.0], [5.1, 5.0], Target("val/perplexity", 5.0, "min")) == 2.0
+
+
+def test_the_target_is_compared_in_the_single_precision_of_the_metric() -> None:
+    assert time_to_target([1.0], [float(np.float32(0.82))], Target("val/acc", 0.82)) == 1.0
 
 
 def test_nan_never_reaches_the_target() -> None:

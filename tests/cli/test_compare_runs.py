@@ -66,7 +66,7 @@ def test_every_grid_point_and_every_reported_seed_is_run(finished: tuple[Path, P
 
 
 def test_evaluations_are_on_the_grid_of_logical_time_up_to_the_budget(finished: tuple[Path, Path]) -> None:
-    # Mini-batch steps end at 2, 4, ..., 20: the iterate between two of them is evaluated once, the initial one included.
+    # Mini-batch steps end at 2, 4, ..., 20: every iterate is evaluated once, the initial one included.
     keys = [row["run"] for row in rows(finished[1]) if row["method"] == "minibatch_sgd"]
     for key in keys:
         assert results(finished[1])[key]["times"] == list(range(0, 21, 2))
