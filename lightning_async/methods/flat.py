@@ -53,7 +53,7 @@ class FlatReplicas:
         self.rows = torch.zeros(num_replicas, int(padded.sum()), dtype=dtype, device=device)
         """The copies, `(n, d)` with gaps."""
         for view, tensor in zip(self._split(self.rows), tensors, strict=True):
-            view.copy_(tensor)
+            view.copy_(tensor.detach())
         self._views = [self._split(row) for row in self.rows]
 
     def views(self, replica: int) -> list[Tensor]:

@@ -76,6 +76,7 @@ class LocalTraining:
         """The part of it during which a message travelled: communication that cost no time."""
         self.idle = [0.0] * self.cluster.num_workers
         """Time that each worker has spent waiting, in completed rounds."""
+        self._memory: Tensor | None = None
         self._schedule = self.method.rounds(self.cluster)
         self._begin(next(self._schedule))
 
@@ -123,14 +124,16 @@ class LocalTraining:
         if self._position < len(round.steps):
             return False
         if round.coordinates:
-            (self._message or self._new_message()).merge(self.method)
+            message = self._message or self._new_message()
+            message.merge(self.method)
+            self._memory = message.memory
             self.replicas.buffers.merge()
         self._close()
         return True
 
     def _new_message(self) -> Message:
         flat, round = self.replicas.flat, self.round
-        return Message(flat, self.method.indices(round.index, flat.num_coordinates, self.cluster.seed))
+        return Message(flat, self.method.indices(round.index, flat.num_coordinates, self.cluster.seed), self._memory)
 
     def _count(self) -> None:
         step = self.next_step()

@@ -13,6 +13,7 @@ Indices = npt.NDArray[np.int64]
 
 _SIZE = int.from_bytes(b"masksize", "big")
 _MASK = int.from_bytes(b"masksubs", "big")
+_INT32 = 2**31
 _BITMAP_FROM = 1 / 64  # share of the coordinates from which marking them is cheaper than sorting
 
 
@@ -62,10 +63,13 @@ def random_subset(population: int, size: int, generator: np.random.Generator) ->
         absent[random_subset(population, population - size, generator)] = False
         return np.flatnonzero(absent)
     if size < population * _BITMAP_FROM:
-        chosen = np.unique(generator.integers(population, size=size))
+        dtype = np.int32 if population <= _INT32 else np.int64  # half the bytes to sort
+        chosen = np.empty(0, dtype=dtype)
         while len(chosen) < size:
-            chosen = np.union1d(chosen, generator.integers(population, size=size - len(chosen)))
-        return chosen
+            draws = generator.integers(population, size=size - len(chosen), dtype=dtype)
+            chosen = np.sort(np.concatenate([chosen, draws]))
+            chosen = chosen[np.concatenate([[True], chosen[1:] != chosen[:-1]])]
+        return chosen.astype(np.int64)
     marked = np.zeros(population, dtype=np.bool_)
     missing = size
     while missing:

@@ -20,9 +20,12 @@ class Message:
     Args:
         flat: the replicas.
         indices: the coordinates exchanged, ascending; None for all of them.
+        memory: of an earlier message, to be used again if it is large enough.
     """
 
-    def __init__(self, flat: FlatReplicas, indices: Indices | None) -> None:
+    def __init__(self, flat: FlatReplicas, indices: Indices | None, memory: Tensor | None = None) -> None:
+        self.memory = memory
+        """Where the values are, or were, kept."""
         self._flat = flat
         self._where = None if indices is None else flat.positions(indices)
         self._values: Tensor | None = None
@@ -31,7 +34,7 @@ class Message:
     def snapshot(self, replica: int) -> None:
         """Read one replica's values, y, which it is about to change."""
         if self._values is None:
-            self._values = self._flat.rows.new_empty(len(self._flat.rows), self._width)
+            self._values = self._room()
         if self._where is None:
             self._values[replica].copy_(self._flat.rows[replica])
         else:
@@ -63,6 +66,10 @@ class Message:
             assert self._values is not None
             self._values[replica].copy_(values)
 
-    @property
-    def _width(self) -> int:
-        return self._flat.rows.shape[1] if self._where is None else len(self._where)
+    def _room(self) -> Tensor:
+        rows = self._flat.rows
+        shape = rows.shape if self._where is None else (len(rows), len(self._where))
+        size = shape[0] * shape[1]
+        if self.memory is None or self.memory.numel() < size:
+            self.memory = rows.new_empty(size)
+        return self.memory[:size].view(shape)
