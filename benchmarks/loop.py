@@ -27,7 +27,7 @@ STEP = 0.5  # divided by the number of workers, which keeps the stale gradients 
 WORKERS = (8, 64, 1_000, 10_000)
 UPDATES_PER_SLICE = 200
 SLICES = 60
-RINGMASTER_WORKERS = (64, 512, 4_096)
+RINGMASTER_WORKERS = (8, 64, 512, 4_096)
 THRESHOLD = 6
 
 
