@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+from lightning.pytorch.cli import OptimizerCallable
 from lightning.pytorch.strategies import Strategy
+from torch.optim import Optimizer
 
 from lightning_async._compat import StrategyRegistry
 from lightning_async.methods import (
@@ -27,7 +30,8 @@ from lightning_async.methods import (
     RingmasterASGD,
 )
 from lightning_async.methods.code_design import CodeName
-from lightning_async.optim import Muon
+from lightning_async.methods.coded_decoding import DecoderName
+from lightning_async.optim import Muon, TwoTrackAdam
 from lightning_async.simulation import BernoulliStragglers, Link, SimulatedCluster, TwoSpeedTimes
 from lightning_async.strategies.local_sgd import LocalSGDStrategy
 from lightning_async.strategies.parameter_server import ParameterServerStrategy
@@ -57,14 +61,24 @@ def replicas(method: ReplicaMethod) -> Strategy:
     return LocalSGDStrategy(method, SimulatedCluster(default_cluster().times, Link(latency=4.0)))
 
 
-def coded(code: CodeName) -> Strategy:
+def coded(
+    code: CodeName = "interval",
+    decoder: DecoderName = "own",
+    second: DecoderName | None = None,
+    optimizer: OptimizerCallable | None = None,
+) -> Strategy:
     """Gradient coding with 64 bits a coordinate for 16 workers that miss the deadline, the best with p = 0.05.
 
     The others follow in steps of 0.05, up to 0.8.
     """
-    method = GradientCoding(code, bits=64, quantizer="dither", decoder="own", partitions=16)
+    method = GradientCoding(code, bits=64, quantizer="dither", decoder=decoder, partitions=16, second=second)
     stragglers = BernoulliStragglers([worker / 20 for worker in range(1, 17)])
-    return ParameterServerStrategy(method, SimulatedCluster(stragglers))
+    return ParameterServerStrategy(method, SimulatedCluster(stragglers), optimizer)
+
+
+def two_track_adam(parameters: Any) -> Optimizer:
+    """Adam that takes a second estimate of the gradient."""
+    return TwoTrackAdam(parameters, lr=1e-3, weight_decay=0.0, clip_ratio=1.0)
 
 
 BASELINE_CODES: dict[str, CodeName] = {
@@ -96,7 +110,9 @@ REGISTERED: dict[str, Callable[[], Strategy]] = {
     "loscar_overwrite": lambda: replicas(LOSCAR(sparsity=0.1, merge="overwrite", compute_window=8.0)),
     "local_sgd": lambda: replicas(LocalSGD(compute_window=8.0)),
     "diloco": lambda: replicas(DiLoCo(compute_window=8.0)),
-    "gradient_coding": lambda: coded("interval"),
+    "gradient_coding": coded,
+    "gradient_coding_set_aware": lambda: coded(decoder="set_aware"),
+    "gradient_coding_two_track": lambda: coded(second="lmmse", optimizer=two_track_adam),
     **{name: partial(coded, code) for name, code in BASELINE_CODES.items()},
 }
 
