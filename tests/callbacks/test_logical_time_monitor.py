@@ -2,6 +2,7 @@ import csv
 import struct
 from itertools import islice
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -311,10 +312,20 @@ def test_tensorboard_gets_every_number() -> None:
 
 def wandb_records(folder: Path) -> list[Any]:
     """What an offline run has written: a log in LevelDB's format, in blocks of 32 KiB, of protocol buffers."""
+    (path,) = folder.glob("*.wandb")
+    records: list[Any] = []
+    for _ in range(300):  # a process of W&B's own writes the file, and may be late
+        records = parsed(path.read_bytes())
+        if any(record.WhichOneof("record_type") == "exit" for record in records):
+            break
+        sleep(0.1)
+    return records
+
+
+def parsed(data: bytes) -> list[Any]:
     from wandb.proto.wandb_internal_pb2 import Record
 
-    (path,) = folder.glob("*.wandb")
-    data, block, at = path.read_bytes(), 32_768, 7
+    block, at = 32_768, 7
     records, message = [], b""
     while at + 7 <= len(data):
         if block - at % block < 7:
