@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -11,6 +13,8 @@ from torch import Tensor
 from lightning_async.methods.masks import Indices
 
 _ALIGNMENT = 64  # bytes, as of torch's own allocations: kernels, and on some machines the last bits, depend on it
+
+_LARGE = 2**22  # bytes
 
 
 class FlatReplicas:
@@ -50,7 +54,7 @@ class FlatReplicas:
         self._firsts = np.cumsum(self._sizes) - self._sizes
         self.num_coordinates = int(self._sizes.sum())
         """Number of scalars in one copy, d, without gaps."""
-        self.rows = torch.zeros(num_replicas, int(padded.sum()), dtype=dtype, device=device)
+        self.rows = _zeros(num_replicas, int(padded.sum()), dtype, device)
         """The copies, `(n, d)` with gaps."""
         for view, tensor in zip(self._split(self.rows), tensors, strict=True):
             view.copy_(tensor.detach())
@@ -100,3 +104,14 @@ class FlatReplicas:
             rows.narrow(-1, int(offset), int(size)).view(*rows.shape[:-1], *shape)
             for offset, size, shape in zip(self._offsets, self._sizes, self._shapes, strict=True)
         ]
+
+
+def _zeros(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros; if there are many, and on the CPU, in huge pages, so that not every sparse access misses the TLB."""
+    size = rows * columns * dtype.itemsize
+    if device.type != "cpu" or size < _LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.zeros(rows, columns, dtype=dtype, device=device)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=dtype).view(rows, columns)
