@@ -7,7 +7,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader
 from contract_battery.running import differences, outcome, progress, quiet, uneven_cluster
-from contract_battery.table import CONTRACTS, REGISTERED_ONES, SERVER_ONES
+from contract_battery.table import OWN, REGISTERED_OWN, SERVER_ONES
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint, OnExceptionCheckpoint
 
@@ -20,7 +20,7 @@ KEY = "lightning_async"
 
 
 def strategy_of(name: str, **arguments):
-    contract = CONTRACTS[name]
+    contract = OWN[name]
     return contract.build(**arguments)
 
 
@@ -38,7 +38,7 @@ def saved(strategy, path: str = "a.ckpt", **arguments) -> str:
     return path
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("name", OWN)
 def test_loads_with_the_default_arguments_of_torch(name: str) -> None:
     state = torch.load(saved(strategy_of(name)))
     assert state["global_step"] == 6
@@ -50,7 +50,7 @@ def test_loads_with_the_default_arguments_of_torch_when_workers_own_their_data()
     assert len(state[KEY]["data"]) > 1
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_goes_on_in_a_plain_trainer(name: str) -> None:
     path = saved(strategy_of(name))
     trainer = fit(None, max_steps=10, ckpt_path=path)
@@ -58,7 +58,7 @@ def test_goes_on_in_a_plain_trainer(name: str) -> None:
     assert trainer.lr_scheduler_configs[0].scheduler.last_epoch == 10
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_weights_load_into_a_module(name: str) -> None:
     trainer = fit(strategy_of(name))
     trainer.save_checkpoint("a.ckpt")
@@ -66,7 +66,7 @@ def test_weights_load_into_a_module(name: str) -> None:
     assert differences(dict(trainer.lightning_module.state_dict()), dict(loaded.state_dict())) == []
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_a_plain_checkpoint_starts_the_schedule_with_a_warning(name: str) -> None:
     path = saved(None)
     strategy = strategy_of(name)
@@ -111,7 +111,7 @@ def test_two_limits_are_refused_when_resuming() -> None:
         fit(strategy_of("asgd"), max_steps=10, max_epochs=3, ckpt_path=path)
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("name", OWN)
 def test_the_last_checkpoint_of_a_finished_run_is_continued(name: str) -> None:
     whole = fit(strategy_of(name), max_steps=11)
     resumed = fit(strategy_of(name), max_steps=11, ckpt_path=saved(strategy_of(name), max_steps=7))
@@ -161,7 +161,7 @@ def newest_iterate(name: str, steps: int):
 
 
 @pytest.mark.parametrize("position", [0, 1])
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("name", OWN)
 def test_an_exception_in_a_job_leaves_the_newest_iterate(name: str, position: int, tmp_path: Path) -> None:
     strategy = strategy_of(name)
     jobs = strategy.method.jobs_per_step(4)
@@ -176,7 +176,7 @@ def test_an_exception_in_a_job_leaves_the_newest_iterate(name: str, position: in
         assert torch.equal(module.state_dict()[key], expected)
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("name", OWN)
 def test_a_run_goes_on_from_the_checkpoint_of_an_exception(name: str, tmp_path: Path) -> None:
     whole = fit(strategy_of(name), max_steps=10)
     strategy = strategy_of(name)

@@ -5,7 +5,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import Images, loader
 from contract_battery.running import quiet, uneven_cluster
-from contract_battery.table import CONTRACTS
+from contract_battery.table import OWN
 from lightning.pytorch import Callback
 from torch.utils.data import DataLoader
 
@@ -36,9 +36,9 @@ class Calls(Classifier):
         return super().training_step(batch, batch_idx)
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize("name", OWN)
 def test_only_used_jobs_are_computed_and_only_their_mini_batches_drawn(name: str) -> None:
-    contract = CONTRACTS[name]
+    contract = OWN[name]
     strategy = contract.build()
     used = sum(len(step.jobs) for step in contract.schedule(STEPS))
     module, data = Calls(), Counting()
@@ -48,9 +48,7 @@ def test_only_used_jobs_are_computed_and_only_their_mini_batches_drawn(name: str
 
 
 def test_the_battery_has_methods_that_discard() -> None:
-    discarding = {
-        name for name, contract in CONTRACTS.items() if sum(step.discarded for step in contract.schedule(STEPS))
-    }
+    discarding = {name for name, contract in OWN.items() if sum(step.discarded for step in contract.schedule(STEPS))}
     assert {"ringmaster_asgd", "delay_adaptive_asgd/drop", "rennala_sgd", "rennala_sgd/without-stops"} <= discarding
 
 
@@ -63,9 +61,9 @@ class Copies(Callback):
         self.most = max(self.most, trainer.strategy.server.versions.num_copies)
 
 
-@pytest.mark.parametrize("name", [name for name, c in CONTRACTS.items() if c.strategy is ParameterServerStrategy])
+@pytest.mark.parametrize("name", [name for name, c in OWN.items() if c.strategy is ParameterServerStrategy])
 def test_no_more_copies_than_workers_and_one(name: str) -> None:
-    contract, copies = CONTRACTS[name], Copies()
+    contract, copies = OWN[name], Copies()
     trainer = quiet(strategy=contract.build(), max_steps=40, callbacks=[copies])
     trainer.fit(Classifier(), loader())
     bound = contract.method().max_delay(STEPS)

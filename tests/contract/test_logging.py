@@ -7,7 +7,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
 from contract_battery.running import MemoryLogger, progress, quiet, uneven_cluster
-from contract_battery.table import REGISTERED_ONES
+from contract_battery.table import REGISTERED_OWN
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint
 from torchmetrics.classification import MulticlassAccuracy
 
@@ -41,7 +41,7 @@ class Recording(Classifier):
 
 
 def strategy_of(name: str):
-    contract = REGISTERED_ONES[name]
+    contract = REGISTERED_OWN[name]
     return contract.build()
 
 
@@ -56,7 +56,7 @@ def jobs_of(strategy) -> int:
     return strategy.method.jobs_per_step(4)
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_step_values_are_means_over_the_jobs_of_the_step(name: str) -> None:
     strategy, module = strategy_of(name), Recording()
     _, logger = train(strategy, module, steps=5)
@@ -74,7 +74,7 @@ def test_a_value_that_some_jobs_log_is_the_mean_over_those() -> None:
     assert logger.values("sometimes") == pytest.approx([sum(losses) / len(losses) for losses in logged])
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_epoch_values_are_means_over_all_samples(name: str) -> None:
     strategy, module = strategy_of(name), Recording()
     steps = 7 // jobs_of(strategy)
@@ -89,7 +89,7 @@ def test_epoch_values_are_means_over_all_samples(name: str) -> None:
     assert metrics["largest"].item() == pytest.approx(max(module.losses))
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_outputs_hold_the_mean_loss_of_the_jobs(name: str) -> None:
     class Outputs(Recording):
         def __init__(self) -> None:
@@ -105,7 +105,7 @@ def test_outputs_hold_the_mean_loss_of_the_jobs(name: str) -> None:
     assert module.outputs == pytest.approx([sum(module.losses[i * m : (i + 1) * m]) / m for i in range(4)])
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_a_module_gets_mini_batches_as_it_knows_them(name: str) -> None:
     class Hooks(Recording):
         def __init__(self) -> None:
@@ -121,7 +121,7 @@ def test_a_module_gets_mini_batches_as_it_knows_them(name: str) -> None:
     assert module.transferred == [torch.Tensor] * 3 * jobs_of(strategy)
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_global_step_counts_server_updates(name: str, tmp_path: Path) -> None:
     saving = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=2, save_top_k=-1)
     trainer, logger = train(strategy_of(name), Classifier(schedule=True), 5, [saving], enable_checkpointing=True)
@@ -131,7 +131,7 @@ def test_global_step_counts_server_updates(name: str, tmp_path: Path) -> None:
     assert trainer.lr_scheduler_configs[0].scheduler.last_epoch == 5
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_step_sizes_of_a_method_are_hidden_from_schedulers_and_monitors(name: str) -> None:
     monitor = LearningRateMonitor("step", log_momentum=True)
     _, logger = train(strategy_of(name), Classifier("momentum", schedule=True), 8, [monitor])
@@ -147,7 +147,7 @@ def test_the_monitored_run_had_scaled_steps() -> None:
     assert min(strategy.method.lr_multiplier(step) for step, _ in zip(schedule, range(8), strict=False)) < 1
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_an_epoch_has_as_many_steps_as_the_data_have_groups_of_mini_batches(name: str) -> None:
     strategy = strategy_of(name)
     trainer = quiet(strategy=strategy, max_epochs=2)

@@ -8,13 +8,13 @@ from contract_battery.classifier import Classifier
 from contract_battery.images import loader
 from contract_battery.reference import Server
 from contract_battery.running import Journal, MemoryLogger, differences, outcome, progress, quiet, uneven_cluster
-from contract_battery.table import REGISTERED_ONES, SERVER_ONES
+from contract_battery.table import REGISTERED_OWN, SERVER_ONES
 
 from lightning_async import ParameterServerStrategy
 from lightning_async.methods import ASGD, RennalaSGD
 from lightning_async.methods.server import NonFiniteGradientError
 
-every_method = pytest.mark.parametrize("name", REGISTERED_ONES)
+every_method = pytest.mark.parametrize("name", REGISTERED_OWN)
 every_fault = pytest.mark.parametrize("fault", ["none", "nan", "inf"])
 
 
@@ -34,7 +34,7 @@ class Faulty(Classifier):
 
 
 def strategy_of(name: str, **arguments):
-    contract = REGISTERED_ONES[name]
+    contract = REGISTERED_OWN[name]
     return contract.build(**arguments)
 
 
@@ -48,7 +48,7 @@ def train(strategy, module, max_steps: int = 6, **arguments):
 @every_method
 def test_the_schedule_stays_as_it_is(name: str, fault: str) -> None:
     strategy, journal = strategy_of(name), Journal()
-    expected = REGISTERED_ONES[name].schedule(6)
+    expected = REGISTERED_OWN[name].schedule(6)
     with pytest.warns(UserWarning, match="left out"):
         trainer = train(strategy, Faulty({1, 2, 5}, fault), callbacks=[journal])
     assert [step for _, step in journal.steps.values()] == expected

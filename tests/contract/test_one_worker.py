@@ -7,7 +7,7 @@ import torch
 from contract_battery.classifier import OPTIMIZERS, Classifier
 from contract_battery.images import loader, validation_loader
 from contract_battery.running import Journal, MemoryLogger, differences, outcome, quiet
-from contract_battery.table import ALONE, ALONE_TIME, CONTRACTS
+from contract_battery.table import ALONE, ALONE_TIME, CONTRACTS, OWN
 
 from lightning_async import SimulatedCluster
 from lightning_async.simulation import FixedTimes
@@ -40,7 +40,8 @@ def plain(setting: str):
 
 def alone(name: str, optimizer=None):
     contract = CONTRACTS[name]
-    return contract.strategy(contract.alone(), SimulatedCluster(FixedTimes([ALONE_TIME])), optimizer=optimizer)
+    cluster = SimulatedCluster(FixedTimes([ALONE_TIME]))
+    return contract.strategy(contract.alone(), cluster, optimizer=optimizer or contract.optimizer)
 
 
 def without_progress(result):
@@ -52,6 +53,7 @@ def without_progress(result):
     [
         (name, setting)
         for name in ALONE
+        if name in OWN
         for setting in SETTINGS
         if not (setting == "trainer-clips" and ALONE[name].method().clips)  # that is refused
     ],
@@ -63,7 +65,26 @@ def test_equals_plain_training(name: str, setting: str) -> None:
     assert ours["progress"] == (ALONE_TIME * steps, steps, 0, 0)
 
 
-@pytest.mark.parametrize("name", ALONE)
+class Replaced(Classifier):
+    """A module whose own optimizer is the one that a strategy would bring."""
+
+    def __init__(self, make) -> None:
+        super().__init__()
+        self.make = make
+
+    def configure_optimizers(self):
+        return self.make(self)
+
+
+@pytest.mark.parametrize("name", [name for name in ALONE if name not in OWN])
+def test_equals_plain_training_with_the_optimizer_that_a_method_brings(name: str) -> None:
+    plain_trainer, ours = quiet(max_epochs=EPOCHS), quiet(max_epochs=EPOCHS, strategy=alone(name))
+    plain_trainer.fit(Replaced(CONTRACTS[name].optimizer), loader())
+    ours.fit(Classifier(), loader())
+    assert differences(outcome(plain_trainer), without_progress(outcome(ours))) == []
+
+
+@pytest.mark.parametrize("name", sorted(OWN.keys() & ALONE.keys()))
 def test_equals_plain_training_when_the_optimizer_comes_from_the_strategy(name: str) -> None:
     strategy = alone(name, optimizer=OPTIMIZERS["adamw"])
     ours = run(strategy, module_optimizer="sgd")
@@ -71,7 +92,7 @@ def test_equals_plain_training_when_the_optimizer_comes_from_the_strategy(name: 
     assert differences(theirs, without_progress(ours)) == []
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", sorted(OWN.keys() & ALONE.keys()))
 def test_a_batch_of_one_sample_equals_plain_training(name: str) -> None:
     results = []
     for strategy in (None, alone(name)):

@@ -6,16 +6,21 @@ from contract_battery.classifier import Classifier
 from contract_battery.images import loader
 from contract_battery.reference import Server
 from contract_battery.running import UNEVEN, quiet
-from contract_battery.table import CONTRACTS
+from contract_battery.table import CONTRACTS, OWN
 
 STEPS = 14
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adamw"])
-@pytest.mark.parametrize("name", CONTRACTS)
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [(name, optimizer) for name in OWN for optimizer in ("momentum", "adamw")]
+    + [(name, "sgd") for name in CONTRACTS if name not in OWN],
+)
 def test_equals_the_loop_by_hand(name: str, optimizer: str) -> None:
     contract = CONTRACTS[name]
-    server = Server(Classifier(optimizer, dropout=0.3), list(loader()), seed=5)
+    copy = Classifier(optimizer, dropout=0.3)
+    own = None if contract.optimizer is None else contract.optimizer(copy)
+    server = Server(copy, list(loader()), seed=5, optimizer=own)
     contract.loop(server, UNEVEN, STEPS)
 
     module = Classifier(optimizer, dropout=0.3)

@@ -5,7 +5,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader
 from contract_battery.running import quiet, uneven_cluster
-from contract_battery.table import REGISTERED_ONES, SERVER_ONES
+from contract_battery.table import REGISTERED_OWN, SERVER_ONES
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import BackboneFinetuning, GradientAccumulationScheduler, StochasticWeightAveraging
@@ -64,10 +64,10 @@ def test_no_optimizer() -> None:
     refused("optimizer=", WithoutOptimizer())
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_gradient_accumulation(name: str) -> None:
     remedy = r"RennalaSGD\(batch=4\)" if name in SERVER_ONES else "4 times the batch size"
-    trainer = quiet(strategy=REGISTERED_ONES[name].build(), max_steps=3, accumulate_grad_batches=4)
+    trainer = quiet(strategy=REGISTERED_OWN[name].build(), max_steps=3, accumulate_grad_batches=4)
     with pytest.raises(MisconfigurationException, match=remedy):
         trainer.fit(Classifier(), loader())
 
@@ -81,7 +81,7 @@ def test_several_devices() -> None:
         Trainer(accelerator="cpu", devices=2, strategy=strategy(), logger=False)
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_several_devices_of_a_registered_name(name: str) -> None:
     with pytest.raises(MisconfigurationException, match=r"devices=1.*num_workers"):
         Trainer(accelerator="cpu", devices=2, strategy=name, logger=False)

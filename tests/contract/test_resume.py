@@ -6,8 +6,10 @@ import pytest
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
 from contract_battery.running import Journal, differences, outcome, quiet
-from contract_battery.table import CONTRACTS, REGISTERED_ONES
+from contract_battery.table import CONTRACTS, REGISTERED_OWN
 from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ExponentialLR, LRScheduler
 
 from lightning_async.data import Dirichlet, Shards
 
@@ -20,6 +22,11 @@ VALIDATIONS = {
 }
 
 
+def decay(optimizer: Optimizer) -> LRScheduler:
+    """For strategies that bring an optimizer: a step size that falls after every epoch."""
+    return ExponentialLR(optimizer, gamma=0.8)
+
+
 class Run:
     """One way to train; from the beginning or from a checkpoint."""
 
@@ -28,7 +35,9 @@ class Run:
         self.folder, self.workers, self.validation, self.partition = folder, workers, VALIDATIONS[validation], partition
 
     def fit(self, folder: str, until: int = STEPS, checkpoint: Path | None = None):
-        strategy = self.contract.build(partition=self.partition, seed=2)
+        own = self.contract.optimizer is None
+        schedule = {} if own else {"lr_scheduler": decay}
+        strategy = self.contract.build(partition=self.partition, seed=2, **schedule)
         journal = Journal()
         saving = ModelCheckpoint(self.folder / folder, "{step}", every_n_train_steps=1, save_top_k=-1)
         arguments = self.validation or {}
@@ -36,7 +45,7 @@ class Run:
             strategy=strategy, max_steps=until, callbacks=[journal, saving], enable_checkpointing=True, **arguments
         )
         trainer.fit(
-            Classifier("adamw", dropout=0.3, schedule=True),
+            Classifier("adamw", dropout=0.3, schedule=own),
             loader(shuffle=True, augment=True, num_workers=self.workers),
             None if self.validation is None else validation_loader(),
             ckpt_path=checkpoint,
@@ -77,12 +86,12 @@ def test_resumed_at_every_step(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("validation", [name for name in VALIDATIONS if name != "no-validation"])
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_resumed_at_every_step_with_validation(name: str, validation: str, tmp_path: Path) -> None:
     check_every_step(Run(name, tmp_path, validation=validation))
 
 
-@pytest.mark.parametrize("name", REGISTERED_ONES)
+@pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_resumed_at_every_step_with_loading_processes(name: str, tmp_path: Path) -> None:
     check_every_step(Run(name, tmp_path, workers=2, validation="validation-within-epochs"), links=4)
 

@@ -7,7 +7,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
 from contract_battery.running import MemoryLogger, differences, outcome, progress, quiet, uneven_cluster
-from contract_battery.table import REGISTERED_ONES, SERVER_ONES
+from contract_battery.table import REGISTERED_OWN, SERVER_ONES
 from lightning.pytorch.callbacks import (
     BatchSizeFinder,
     Callback,
@@ -22,17 +22,17 @@ from lightning_async import ParameterServerStrategy, SimulatedCluster
 from lightning_async.methods import ASGD, ClippedASGD, RennalaSGD
 from lightning_async.simulation import FixedTimes
 
-every_method = pytest.mark.parametrize("name", REGISTERED_ONES)
+every_method = pytest.mark.parametrize("name", REGISTERED_OWN)
 every_server_method = pytest.mark.parametrize("name", SERVER_ONES)
 
 
 def strategy_of(name: str, **arguments):
-    contract = REGISTERED_ONES[name]
+    contract = REGISTERED_OWN[name]
     return contract.build(**arguments)
 
 
 def jobs_of(name: str) -> int:
-    return REGISTERED_ONES[name].method().jobs_per_step(4)
+    return REGISTERED_OWN[name].method().jobs_per_step(4)
 
 
 def train(name: str, module=None, max_steps: int = 6, data=None, validate=False, ckpt_path=None, **arguments):

@@ -1,19 +1,19 @@
 """Every kind of training data that a Trainer takes."""
 
 import warnings
-from itertools import cycle
+from itertools import cycle, islice
 
 import pytest
 import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import CLASSES, Images, loader
 from contract_battery.running import differences, outcome, progress, quiet
-from contract_battery.table import CONTRACTS, REGISTERED_ONES
+from contract_battery.table import OWN, REGISTERED_OWN
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, WeightedRandomSampler
 
 from lightning_async.data import Dirichlet, Shards
 
-every_method = pytest.mark.parametrize("name", REGISTERED_ONES)
+every_method = pytest.mark.parametrize("name", REGISTERED_OWN)
 PLAIN = Images()
 
 
@@ -83,7 +83,7 @@ class Seeing(Classifier):
 
 
 def train(name: str, data, module=None, max_steps: int = 9, ckpt_path=None, partition=None, **arguments):
-    contract = CONTRACTS[name]
+    contract = OWN[name]
     strategy = contract.build(partition=partition)
     trainer = quiet(strategy=strategy, max_steps=max_steps, **arguments)
     module = module if module is not None else Seeing()
@@ -104,7 +104,7 @@ def test_all_kinds_give_the_same_mini_batches(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["stream", "stream-with-length", "iterable-of-batches"])
 def test_data_that_can_only_be_read_in_order_say_what_resuming_means(kind: str) -> None:
-    contract = REGISTERED_ONES["asgd"]
+    contract = REGISTERED_OWN["asgd"]
     trainer = quiet(strategy=contract.build(), max_steps=1)
     with pytest.warns(UserWarning, match="map-style dataset to have it continue"):
         trainer.fit(Seeing(), KINDS[kind]())
@@ -183,8 +183,8 @@ def test_loading_processes_change_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("partition", [Shards(per_worker=1), Dirichlet(alpha=0.5)], ids=["shards", "dirichlet"])
-@pytest.mark.parametrize("name", CONTRACTS)
-def test_a_worker_draws_from_its_own_shard_in_the_order_of_its_jobs(name: str, partition) -> None:
+@pytest.mark.parametrize("name", OWN)
+def test_an_owner_of_data_draws_from_its_own_shard_in_the_order_of_its_jobs(name: str, partition) -> None:
     class Owners(Classifier):
         def __init__(self) -> None:
             super().__init__()
@@ -198,10 +198,11 @@ def test_a_worker_draws_from_its_own_shard_in_the_order_of_its_jobs(name: str, p
     train(name, loader(), module, max_steps=12, partition=partition)
     shards = [shard.tolist() for shard in partition.assign(PLAIN, 4, 0)]
     batches = [[set(shard[i : i + 2]) for i in range(0, len(shard), 2)] for shard in shards]
-    workers = [job.worker for step in CONTRACTS[name].schedule(12) for job in step.jobs]
-    assert len(module.drawn) == len(workers)
+    schedule = OWN[name].method().steps(OWN[name].cluster().start(sharded=True))
+    owners = [job.shard for step in islice(schedule, 12) for job in step.jobs]
+    assert len(module.drawn) == len(owners)
     streams = [cycle(own) for own in batches]
-    assert module.drawn == [next(streams[worker]) for worker in workers]
+    assert module.drawn == [next(streams[owner]) for owner in owners]
 
 
 def test_labels_of_the_battery_are_skewed_by_shards() -> None:

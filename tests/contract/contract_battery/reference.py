@@ -9,6 +9,7 @@ from itertools import cycle
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from contract_battery.classifier import Classifier
 from lightning_async import job_seed
@@ -19,9 +20,11 @@ Iterate = list[Tensor]
 class Server:
     """A module, its optimizer, and the mini-batches in the order of the loader."""
 
-    def __init__(self, module: Classifier, batches: Sequence[list[Tensor]], seed: int) -> None:
+    def __init__(
+        self, module: Classifier, batches: Sequence[list[Tensor]], seed: int, optimizer: Optimizer | None = None
+    ) -> None:
         self.module = module.train()
-        self.optimizer = module.configure_optimizers()
+        self.optimizer = module.configure_optimizers() if optimizer is None else optimizer
         self.parameters = list(module.parameters())
         self.batches = cycle(batches)
         self.seed = seed
@@ -45,12 +48,14 @@ class Server:
         self.put(newest)
         return [p.grad.clone() for p in self.parameters]
 
-    def step(self, gradient: Iterate, time: float, scale: float = 1.0) -> None:
+    def step(self, gradient: Iterate, time: float, scale: float = 1.0, momentum: float | None = None) -> None:
         for p, g in zip(self.parameters, gradient, strict=True):
             p.grad = g
         rates = [group["lr"] for group in self.optimizer.param_groups]
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * scale
+            if momentum is not None:
+                group["momentum"] = momentum
         self.optimizer.step()
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
@@ -114,14 +119,21 @@ def uniform(server: Server, times: Sequence[float], steps: int, draws: Sequence[
         numbers[worker] += 1
 
 
-def ringmaster_with_stops(server: Server, times: Sequence[float], steps: int, threshold: Callable[[int], int]) -> None:
+def ringmaster_with_stops(
+    server: Server,
+    times: Sequence[float],
+    steps: int,
+    threshold: Callable[[int], int],
+    scale: Callable[[int], float] = lambda k: 1.0,
+    momentum: Callable[[int], float | None] = lambda k: None,
+) -> None:
     """After each update, whoever has reached the threshold is stopped and restarted."""
     k = 0
     out = [Out(time, worker, 0, 0, server.iterate()) for worker, time in enumerate(times)]
     while k < steps:
         job = _first(out)
         if k - job.version < threshold(k):
-            server.step(server.gradient(job.at, job.worker, job.number), job.due)
+            server.step(server.gradient(job.at, job.worker, job.number), job.due, scale(k), momentum(k))
             k += 1
         late = [other for other in out if other is not job and k - other.version >= threshold(k)]
         for restarted in [job, *late]:
@@ -164,3 +176,15 @@ def minibatch(server: Server, times: Sequence[float], steps: int) -> None:
     for k in range(steps):
         gradients = [server.gradient(server.iterate(), worker, k) for worker in order]
         server.step(_mean(gradients), (server.times[-1] if server.times else 0.0) + max(times))
+
+
+def coded(
+    server: Server, times: Sequence[float], steps: int, deadline: float, holders: Sequence[int], used: int | None = None
+) -> None:
+    """Gradients of all partitions, of which those that are used are averaged at the deadline."""
+    for k in range(steps):
+        gradients = [
+            server.gradient(server.iterate(), holder, k * len(holders) + partition)
+            for partition, holder in enumerate(holders)
+        ]
+        server.step(_mean(gradients[:used]), (k + 1) * deadline)

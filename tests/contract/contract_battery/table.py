@@ -4,11 +4,14 @@ A new method joins with a line in `CONTRACTS`. A point that has no meaning for i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from math import isqrt
 from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
 
 from contract_battery import reference
 from contract_battery.reference_replicas import local_rounds
@@ -20,14 +23,17 @@ from lightning_async.methods import (
     ClippedASGD,
     DelayAdaptiveASGD,
     DiLoCo,
+    GradientCoding,
     LocalSGD,
     Method,
     MinibatchSGD,
+    ParameterAgnosticRingmaster,
     RennalaSGD,
     ReplicaMethod,
     RingmasterASGD,
 )
 from lightning_async.methods.dispatch import UniformDispatch
+from lightning_async.optim import Muon
 from lightning_async.simulation import SimulatedCluster, Step
 from lightning_async.strategies import LocalSGDStrategy
 from lightning_async.strategies.scheduled import ScheduledStrategy
@@ -46,6 +52,7 @@ class Contract:
         why_not_alone: the reason, if there is none.
         strategy: the strategy that drives it.
         cluster: the four uneven workers.
+        optimizer: what the strategy makes of the module in place of the module's own optimizer; None if it does not.
     """
 
     method: Callable[[], Method]
@@ -54,10 +61,11 @@ class Contract:
     why_not_alone: str = ""
     strategy: type[ScheduledStrategy] = ParameterServerStrategy
     cluster: Callable[[], SimulatedCluster] = uneven_cluster
+    optimizer: Callable[[nn.Module], Optimizer] | None = None
 
     def build(self, **arguments: Any) -> ScheduledStrategy:
         """The method on the uneven workers."""
-        return self.strategy(self.method(), self.cluster(), **arguments)
+        return self.strategy(self.method(), self.cluster(), **{"optimizer": self.optimizer, **arguments})
 
     def schedule(self, steps: int) -> list[Step]:
         """The first steps of its schedule."""
@@ -151,6 +159,42 @@ CONTRACTS: dict[str, Contract] = {
         alone=lambda: RennalaSGD(batch=1, stops=False),
     ),
     "minibatch_sgd": Contract(MinibatchSGD, reference.minibatch, alone=MinibatchSGD),
+}
+
+
+def _muon(same: str) -> Contract:
+    """Contract of a method that differs from another one only in the optimizer."""
+    return replace(CONTRACTS[same], optimizer=partial(Muon, lr=0.02))
+
+
+CONTRACTS |= {
+    "ringmaster_muon": _muon("ringmaster_asgd"),
+    "rennala_muon": _muon("rennala_sgd"),
+    "delay_adaptive_muon": _muon("delay_adaptive_asgd"),
+    "minibatch_muon": _muon("minibatch_sgd"),
+    "parameter_agnostic_muon": Contract(
+        ParameterAgnosticRingmaster,
+        partial(
+            reference.ringmaster_with_stops,
+            threshold=_adaptive,
+            scale=lambda k: (k + 1) ** -0.75,
+            momentum=lambda k: 1 - max(1, k) ** -0.5,
+        ),
+        alone=None,
+        why_not_alone="the step number sets step size and momentum also where nobody is late",
+        optimizer=partial(Muon, lr=0.2, nesterov=False),
+    ),
+    # The deadline is too early for the slowest worker: that is known, so that the code does without it.
+    "gradient_coding": Contract(
+        partial(GradientCoding, "interval", 4, "none", "own", partitions=4, deadline=2.5, measure_error=True),
+        partial(reference.coded, deadline=2.5, holders=(0, 0, 1, 2)),
+        alone=partial(GradientCoding, "interval", 1, "none", "own", partitions=1, deadline=ALONE_TIME),
+    ),
+    "gradient_coding/survivors": Contract(
+        partial(GradientCoding, "survivors", 4, "none", "own", partitions=4, deadline=2.5, measure_error=True),
+        partial(reference.coded, deadline=2.5, holders=(0, 1, 2, 3), used=3),
+        alone=partial(GradientCoding, "survivors", 1, "none", "own", partitions=1, deadline=ALONE_TIME),
+    ),
     "loscar": _replicas(partial(LOSCAR, sparsity=0.3), overlap=True),
     "loscar/mixing": _replicas(partial(LOSCAR, sparsity=0.3, merge=0.25), overlap=True, weight=0.25),
     "loscar_blocking": _replicas(partial(LOSCAR, sparsity=0.3, overlap=False)),
@@ -166,5 +210,9 @@ CONTRACTS: dict[str, Contract] = {
 }
 
 ALONE = {name: contract for name, contract in CONTRACTS.items() if contract.alone is not None}
-REGISTERED_ONES = {name: contract for name, contract in CONTRACTS.items() if "/" not in name}
-SERVER_ONES = {name: c for name, c in REGISTERED_ONES.items() if c.strategy is ParameterServerStrategy}
+
+# Methods that bring an optimizer go through the points about schedules, delays and resuming; what a Trainer does
+# besides is asked of the others, which may use the optimizer of the module.
+OWN = {name: contract for name, contract in CONTRACTS.items() if contract.optimizer is None}
+REGISTERED_OWN = {name: contract for name, contract in OWN.items() if "/" not in name}
+SERVER_ONES = {name: c for name, c in REGISTERED_OWN.items() if c.strategy is ParameterServerStrategy}

@@ -9,7 +9,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader
 from contract_battery.running import UNEVEN, Journal, quiet
-from contract_battery.table import CONTRACTS, REGISTERED_ONES, Contract
+from contract_battery.table import CONTRACTS, Contract
 from lightning_async import SimulatedCluster
 from lightning_async.data import Dirichlet, Partition
 from lightning_async.simulation import FixedTimes, HalfNormalNoise
@@ -31,7 +31,7 @@ def schedule_of(name: str) -> str:
 def run_of(name: str, partition: Partition | None) -> str:
     """Digest of a short training run: events, losses, parameters."""
     contract, journal = CONTRACTS[name], Journal()
-    strategy = contract.strategy(contract.method(), noisy(contract), partition=partition, seed=3)
+    strategy = contract.strategy(contract.method(), noisy(contract), contract.optimizer, partition, seed=3)
     module = Classifier("adamw", dropout=0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -43,7 +43,7 @@ def traces() -> dict[str, str]:
     """Everything, for every method of the battery."""
     torch.set_num_threads(1)
     found = {f"schedule/{name}": schedule_of(name) for name in CONTRACTS}
-    found |= {f"run/{name}": run_of(name, None) for name in REGISTERED_ONES}
+    found |= {f"run/{name}": run_of(name, None) for name in CONTRACTS if "/" not in name}
     found |= {f"sharded run/{name}": run_of(name, Dirichlet(alpha=0.5)) for name in ("asgd/uniform", "rennala_sgd")}
     return found
 
