@@ -8,7 +8,7 @@ from contract_battery.classifier import Classifier
 from contract_battery.images import loader
 from contract_battery.reference import Server
 from contract_battery.running import Journal, MemoryLogger, differences, outcome, progress, quiet, uneven_cluster
-from contract_battery.table import REGISTERED_OWN, SERVER_ONES
+from contract_battery.table import REGISTERED_OWN, SERVER_ONES, SHAPES
 
 from lightning_async import ParameterServerStrategy
 from lightning_async.methods import ASGD, RennalaSGD
@@ -45,7 +45,7 @@ def train(strategy, module, max_steps: int = 6, **arguments):
 
 
 @every_fault
-@every_method
+@pytest.mark.parametrize("name", SHAPES)
 def test_the_schedule_stays_as_it_is(name: str, fault: str) -> None:
     strategy, journal = strategy_of(name), Journal()
     expected = REGISTERED_OWN[name].schedule(6)

@@ -6,7 +6,7 @@ import pytest
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
 from contract_battery.running import Journal, differences, outcome, quiet
-from contract_battery.table import CONTRACTS, REGISTERED_OWN
+from contract_battery.table import CONTRACTS, SHAPES
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ExponentialLR, LRScheduler
@@ -86,12 +86,12 @@ def test_resumed_at_every_step(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("validation", [name for name in VALIDATIONS if name != "no-validation"])
-@pytest.mark.parametrize("name", REGISTERED_OWN)
+@pytest.mark.parametrize("name", SHAPES)
 def test_resumed_at_every_step_with_validation(name: str, validation: str, tmp_path: Path) -> None:
     check_every_step(Run(name, tmp_path, validation=validation))
 
 
-@pytest.mark.parametrize("name", REGISTERED_OWN)
+@pytest.mark.parametrize("name", SHAPES)
 def test_resumed_at_every_step_with_loading_processes(name: str, tmp_path: Path) -> None:
     check_every_step(Run(name, tmp_path, workers=2, validation="validation-within-epochs"), links=4)
 

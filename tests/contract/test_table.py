@@ -1,15 +1,17 @@
 import pytest
-from contract_battery.table import CONTRACTS
+from contract_battery.table import CONTRACTS, COVERED
 
 from lightning_async.methods import GradientCoding
 from lightning_async.strategies.registry import BASELINE_CODES, REGISTERED
 
-# The same method with other codes and decoders; the table has one of them, and variants.
-FAMILY = {name for name in REGISTERED if name.startswith("gradient_coding_")}
-
 
 def test_every_registered_method_is_in_the_table() -> None:
-    assert {name for name in CONTRACTS if "/" not in name} == set(REGISTERED) - FAMILY
+    assert sorted([*(name for name in CONTRACTS if "/" not in name), *COVERED]) == sorted(REGISTERED)
+
+
+@pytest.mark.parametrize(("name", "other"), COVERED.items())
+def test_a_name_is_covered_by_the_same_method(name: str, other: str) -> None:
+    assert type(REGISTERED[name]().method) is type(REGISTERED[other]().method)
 
 
 def test_baselines_of_gradient_coding_are_its_other_codes() -> None:

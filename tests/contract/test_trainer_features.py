@@ -7,7 +7,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader, validation_loader
 from contract_battery.running import MemoryLogger, differences, outcome, progress, quiet, uneven_cluster
-from contract_battery.table import REGISTERED_OWN, SERVER_ONES
+from contract_battery.table import REGISTERED_OWN, SERVER_ONES, SHAPES
 from lightning.pytorch.callbacks import (
     BatchSizeFinder,
     Callback,
@@ -23,6 +23,7 @@ from lightning_async.methods import ASGD, ClippedASGD, RennalaSGD
 from lightning_async.simulation import FixedTimes
 
 every_method = pytest.mark.parametrize("name", REGISTERED_OWN)
+every_shape = pytest.mark.parametrize("name", SHAPES)
 every_server_method = pytest.mark.parametrize("name", SERVER_ONES)
 
 
@@ -32,7 +33,7 @@ def strategy_of(name: str, **arguments):
 
 
 def jobs_of(name: str) -> int:
-    return REGISTERED_OWN[name].method().jobs_per_step(4)
+    return REGISTERED_OWN[name].jobs_per_step or 1
 
 
 def train(name: str, module=None, max_steps: int = 6, data=None, validate=False, ckpt_path=None, **arguments):
@@ -44,7 +45,7 @@ def train(name: str, module=None, max_steps: int = 6, data=None, validate=False,
     return trainer
 
 
-@every_method
+@every_shape
 @pytest.mark.parametrize(
     ("arguments", "of_an_epoch"),
     [
@@ -77,7 +78,7 @@ def test_fast_dev_run(name: str) -> None:
     assert "val/loss" in trainer.callback_metrics
 
 
-@every_method
+@every_shape
 def test_an_epoch_that_is_cut_short_sees_the_same_data_in_each_pass(name: str) -> None:
     class Seeing(Classifier):
         def __init__(self) -> None:
@@ -95,7 +96,7 @@ def test_an_epoch_that_is_cut_short_sees_the_same_data_in_each_pass(name: str) -
     assert len(set(module.seen)) == m
 
 
-@every_method
+@every_shape
 def test_reloading_the_data_does_not_go_back_to_their_beginning(name: str) -> None:
     results = [train(name, max_steps=9, data=loader(), reload_dataloaders_every_n_epochs=n) for n in (0, 1)]
     assert differences(*map(outcome, results)) == []
@@ -129,7 +130,7 @@ def test_fitting_twice_is_fitting_once(name: str) -> None:
     assert differences(outcome(once), outcome(twice)) == []
 
 
-@every_method
+@every_shape
 def test_another_module_in_the_same_trainer_starts_anew(name: str) -> None:
     trainer = train(name, max_steps=4)
     trainer.fit_loop.epoch_loop.max_steps = 9
@@ -151,7 +152,7 @@ def test_validating_and_testing_are_those_of_a_plain_trainer(name: str) -> None:
     assert results[0] == results[1]
 
 
-@every_method
+@every_shape
 def test_validating_between_fits_changes_nothing(name: str) -> None:
     module, data = Classifier(dropout=0.3), loader(shuffle=True)
     trainer = train(name, module, max_steps=4, data=data)
@@ -205,7 +206,7 @@ def test_a_run_with_averaged_weights_is_resumed(name: str, tmp_path: Path) -> No
         assert differences(whole, outcome(run("resumed", tmp_path / f"whole/step={step}.ckpt"))) == []
 
 
-@every_method
+@every_shape
 def test_early_stopping(name: str) -> None:
     stopping = EarlyStopping("val/loss", patience=1, min_delta=1e9)
     trainer = train(name, max_steps=50, validate=True, callbacks=[stopping], val_check_interval=1.0)
@@ -223,7 +224,7 @@ def test_bf16(name: str) -> None:
     assert not torch.equal(one, other)
 
 
-@every_method
+@every_shape
 def test_a_schedule_that_asks_for_the_length_of_the_run_is_resumed(name: str, tmp_path: Path) -> None:
     class Asking(Classifier):
         def configure_optimizers(self):
@@ -242,7 +243,7 @@ def test_a_schedule_that_asks_for_the_length_of_the_run_is_resumed(name: str, tm
         assert differences(whole, outcome(run("resumed", tmp_path / f"whole/step={step}.ckpt"))) == []
 
 
-@every_method
+@every_shape
 def test_the_learning_rate_finder_leaves_no_trace(name: str) -> None:
     plain = train(name, data=loader(shuffle=True))
     finder = LearningRateFinder(num_training_steps=5, early_stop_threshold=None, update_attr=False)

@@ -8,12 +8,12 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import CLASSES, Images, loader
 from contract_battery.running import differences, outcome, progress, quiet
-from contract_battery.table import OWN, REGISTERED_OWN
+from contract_battery.table import OWN, REGISTERED_OWN, SHAPES
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, WeightedRandomSampler
 
 from lightning_async.data import Dirichlet, Shards
 
-every_method = pytest.mark.parametrize("name", REGISTERED_OWN)
+every_shape = pytest.mark.parametrize("name", SHAPES)
 PLAIN = Images()
 
 
@@ -94,7 +94,7 @@ def train(name: str, data, module=None, max_steps: int = 9, ckpt_path=None, part
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@every_method
+@every_shape
 def test_all_kinds_give_the_same_mini_batches(name: str, kind: str) -> None:
     expected = train(name, loader())
     ours = train(name, KINDS[kind]())
@@ -129,7 +129,7 @@ def test_a_resumed_stream_begins_again(kind: str) -> None:
     assert resumed.global_step == progress(resumed.strategy)["progress"][1] == 6
 
 
-@every_method
+@every_shape
 def test_mini_batches_may_be_dictionaries(name: str) -> None:
     class Named(Dataset):
         def __len__(self) -> int:
@@ -147,7 +147,7 @@ def test_mini_batches_may_be_dictionaries(name: str) -> None:
     assert differences(outcome(train(name, loader())), outcome(ours)) == []
 
 
-@every_method
+@every_shape
 def test_a_step_may_leave_the_index_of_its_batch_out(name: str) -> None:
     class Short(Classifier):
         def training_step(self, batch):
@@ -175,7 +175,7 @@ def test_the_order_depends_on_the_seed_and_on_nothing_else(sampler: str) -> None
     assert runs[0] != train("asgd", loader(), max_steps=9).lightning_module.seen
 
 
-@every_method
+@every_shape
 def test_loading_processes_change_nothing(name: str) -> None:
     runs = [train(name, loader(shuffle=True, augment=True, num_workers=n), max_steps=8) for n in (0, 2)]
     assert runs[0].lightning_module.seen == runs[1].lightning_module.seen

@@ -216,3 +216,29 @@ ALONE = {name: contract for name, contract in CONTRACTS.items() if contract.alon
 OWN = {name: contract for name, contract in CONTRACTS.items() if contract.optimizer is None}
 REGISTERED_OWN = {name: contract for name, contract in OWN.items() if "/" not in name}
 SERVER_ONES = {name: c for name, c in REGISTERED_OWN.items() if c.strategy is ParameterServerStrategy}
+
+
+def _shapes() -> list[str]:
+    """The first name of every strategy and number of gradients in a step."""
+    shapes: dict[object, str] = {}
+    for name, contract in REGISTERED_OWN.items():
+        shapes.setdefault((contract.strategy, contract.jobs_per_step), name)
+    return list(shapes.values())
+
+
+SHAPES = _shapes()
+"""Methods that differ in what Trainer and loader have to do with them: enough for points about these alone."""
+
+COVERED: dict[str, str] = {
+    # Registered names without a line of their own: the same method, with arguments that its own tests are about.
+    "gradient_coding_set_aware": "gradient_coding",
+    "gradient_coding_two_track": "gradient_coding",
+    "gradient_coding_osgc": "gradient_coding",
+    "gradient_coding_uncoded": "gradient_coding",
+    "gradient_coding_survivors": "gradient_coding",
+    "gradient_coding_sgc": "gradient_coding",
+    "gradient_coding_bgc": "gradient_coding",
+    "gradient_coding_ehd": "gradient_coding",
+    "gradient_coding_frc": "gradient_coding",
+    "gradient_coding_cyclic": "gradient_coding",
+}
