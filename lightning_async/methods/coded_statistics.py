@@ -36,7 +36,7 @@ class Statistics:
         self._rho = rho
         self._crest: CrestFactorAverage | None = None
         self._estimator: CorrelationEstimator | None = None
-        self._saved: dict[str, Any] = {}
+        self._partitions = 0
 
     @property
     def kappa(self) -> float:
@@ -51,16 +51,15 @@ class Statistics:
         return self._estimator.rho if self._estimator is not None else 0.0
 
     def begin(self, plan: CodePlan) -> None:
-        """The first round of a run, or of one that goes on, begins."""
-        if self._crest is not None:
-            return
-        self._crest = CrestFactorAverage(len(plan.p), initial=self._initial or 1.0)
-        if self._rho is None and isinstance(plan.code.decoder, FixedDecoder):
-            self._estimator = CorrelationEstimator(plan.code.assignment, np.zeros(len(plan.p)))
-        if self._saved:
-            self._crest.load_state_dict(self._saved["kappa"])
-            if self._estimator is not None:
-                self._estimator.load_state_dict(self._saved["correlation"])
+        """A round begins."""
+        if self._crest is None:
+            self._start(*plan.code.assignment.shape, estimate=isinstance(plan.code.decoder, FixedDecoder))
+
+    def _start(self, workers: int, partitions: int, *, estimate: bool) -> None:
+        self._partitions = partitions
+        self._crest = CrestFactorAverage(workers, initial=self._initial or 1.0)
+        if self._rho is None and estimate:
+            self._estimator = CorrelationEstimator(np.zeros((workers, partitions)), np.zeros(workers))
 
     def learn(self, plan: CodePlan, messages: Messages) -> None:
         """Take in the messages of a round, for the rounds to come."""
@@ -75,12 +74,18 @@ class Statistics:
             self._estimator.update(workers, products * np.outer(scale[workers], scale[workers]))
 
     def state_dict(self) -> dict[str, Any]:
-        """The averages, for a checkpoint."""
+        """The averages, for a checkpoint; empty if nothing was learnt yet."""
         if self._crest is None:
-            return self._saved
+            return {}
         correlation = {} if self._estimator is None else self._estimator.state_dict()
-        return {"kappa": self._crest.state_dict(), "correlation": correlation}
+        return {"partitions": self._partitions, "kappa": self._crest.state_dict(), "correlation": correlation}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the averages, before the first round."""
-        self._saved = dict(state)
+        if not state:
+            return
+        self._start(len(state["kappa"]["kappa"]), state["partitions"], estimate=bool(state["correlation"]))
+        assert self._crest is not None
+        self._crest.load_state_dict(state["kappa"])
+        if self._estimator is not None:
+            self._estimator.load_state_dict(state["correlation"])
