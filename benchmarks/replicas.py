@@ -81,7 +81,7 @@ def merges() -> Table:
 
 
 class _Clock(Callback):
-    """Seconds per step after the first `WARM_UP`."""
+    """CPU seconds per step after the first `WARM_UP`: other work on the machine adds less to them than to wall time."""
 
     def __init__(self) -> None:
         self.start = 0.0
@@ -91,9 +91,9 @@ class _Clock(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if trainer.global_step == WARM_UP:
-            self.start = time.perf_counter()
+            self.start = time.process_time()
         elif trainer.global_step > WARM_UP:
-            self.per_step = (time.perf_counter() - self.start) / (trainer.global_step - WARM_UP)
+            self.per_step = (time.process_time() - self.start) / (trainer.global_step - WARM_UP)
 
 
 class _Wide(FashionCNN):
@@ -130,7 +130,7 @@ def _seconds_per_step(module: Callable[[], LightningModule], method: ReplicaMeth
 
 
 def steps() -> Table:
-    """Wall time per local step, merges included, over a step of a plain Trainer; medians of ratios within a round."""
+    """CPU time per local step, merges included, over a step of a plain Trainer; medians of ratios within a round."""
     warnings.simplefilter("ignore")
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -140,7 +140,7 @@ def steps() -> Table:
         "LOSCAR, p = 1": LOSCAR(1.0, compute_window=4.0),
         "local SGD": LocalSGD(4.0),
     }
-    table = Table(title=f"Wall time of a local step, over a plain Trainer's (Fashion-MNIST, {REPLICAS} replicas)")
+    table = Table(title=f"CPU time of a local step, over a plain Trainer's (Fashion-MNIST, {REPLICAS} replicas)")
     for column in ("network", "method", "plain step, ms", "ratio (median)", "quartiles"):
         table.add_column(column, justify="left" if column in ("network", "method") else "right")
     for network, module in (("9,226 parameters", lambda: FashionCNN(lr=0.03)), ("51,000 parameters", _Wide)):
