@@ -3,60 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import sys
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from jsonargparse import ArgumentParser
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from recipes.quadratic.pool import run_missing
 from recipes.quadratic.report import write_report
-from recipes.quadratic.running import Result, Results, execute
-from recipes.quadratic.settings import Run, Study
+from recipes.quadratic.running import Results
+from recipes.quadratic.settings import Study
 from recipes.quadratic.summary import chosen_point, reported_runs
 
 DEFAULT = Path(__file__).parents[2] / "configs" / "quadratic" / "reduced.yaml"
-
-
-def run_missing(runs: Iterable[Run], stored: Results, jobs: int, what: str) -> dict[str, Result]:
-    """Run what has no result yet, several at a time; every result is stored as soon as it is there."""
-    wanted = list(runs)
-    results = {run.key: result for run in wanted if (result := stored.read(run)) is not None}
-    missing = list({run.key: run for run in wanted if run.key not in results}.values())
-    console = Console()
-    columns = (
-        TextColumn(f"{what:<12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    context = multiprocessing.get_context("spawn")
-    with (
-        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
-        ProcessPoolExecutor(jobs, context) as pool,
-    ):
-        task = progress.add_task(what, total=len(wanted), completed=len(wanted) - len(missing))
-        futures = {pool.submit(execute, run): run for run in missing}
-        try:
-            for number, future in enumerate(as_completed(futures), 1):
-                run, result = futures[future], future.result()
-                stored.write(run, result)
-                results[run.key] = result
-                progress.advance(task)
-                console.print(
-                    f"{what} {number}/{len(missing)}: {run.name}: {result.status}, gap {result.gaps[-1]:.3g} at "
-                    f"{result.times[-1]:.4g}, {result.wall_seconds:.1f} s",
-                    highlight=False,
-                    soft_wrap=True,
-                )
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return results
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lightning_async import simulate
 from lightning_async.methods import DelayAdaptiveASGD, ParameterAgnosticRingmaster, RennalaSGD, RingmasterASGD
 from lightning_async.optim import LMO
-from recipes.quadratic import Grid, Profile, Quadratic, Study
+from recipes.quadratic import Grid, Profile, Quadratic, Study, pool
 from recipes.quadratic import __main__ as command
 from recipes.quadratic.report import write_report
 from recipes.quadratic.running import Results, execute
@@ -168,7 +168,7 @@ def test_the_report_compares_ringmaster_with_every_method_on_every_profile(outpu
 def test_finished_runs_are_skipped(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
     assert len(files) == 2 * (4 + 2 + 2 + 3 + 4 * 3)
-    monkeypatch.setattr(command, "execute", None)  # nothing is left to be run
+    monkeypatch.setattr(pool, "execute", None)  # nothing is left to be run
     command.main([f"--config={output / 'small.yaml'}", f"--output={output / 'results'}"])
     assert files == {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
 
