@@ -43,6 +43,12 @@ TOKENS = (
     "--data.init_args.batch_size=2",
     "--data.init_args.val_batch_size=4",
 )
+SCENES = (
+    "--data.init_args.train_scenes=50",
+    "--data.init_args.val_scenes=4",
+    "--data.init_args.batch_size=2",
+    "--data.init_args.val_batch_size=4",
+)
 SMALLER = {  # what makes three steps of a recipe quick
     "a9a": (),
     "fashion_cnn": IMAGES,
@@ -51,6 +57,9 @@ SMALLER = {  # what makes three steps of a recipe quick
     "shakespeare_lstm": ("--data.init_args.max_characters=20000", "--data.init_args.val_samples=20"),
     "nanochat": TOKENS,
     "nanochat_small": TOKENS,
+    "coco_mobilenet": SCENES,
+    "coco_resnet50": SCENES,
+    "coco_captions": SCENES,
 }
 THREE_STEPS = [
     "--trainer.max_steps=3",

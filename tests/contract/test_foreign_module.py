@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 from contract_battery.running import quiet
+from contract_battery.table import COVERED
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.demos import LightningTransformer
 from lightning.pytorch.demos.boring_classes import BoringDataModule, BoringModel, DemoModel
@@ -73,7 +74,7 @@ def test_clipped_asgd_trains_it_and_nothing_else_is_changed(make: Callable) -> N
     fitted("clipped_asgd", make)
 
 
-@pytest.mark.parametrize("name", REGISTERED)
+@pytest.mark.parametrize("name", sorted(REGISTERED.keys() - COVERED.keys()))
 def test_every_registered_name_trains_it(name: str) -> None:
     fitted(name, transformer)
 

@@ -1,6 +1,7 @@
 """Killed at any step and resumed, a run equals the one that was left alone, bit for bit."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contract_battery.classifier import Classifier
@@ -63,14 +64,19 @@ def assert_goes_on(whole, resumed, since: int, until: int = STEPS) -> None:
         assert differences(expected, {step: value for step, value in other.items() if step > since}) == []
 
 
-def check_every_step(run: Run, links: int = 2) -> None:
+def check_every_step(run: Run) -> None:
+    """Resumed at every step and left alone after that; then killed after every other step."""
     result, journal = run.fit("whole")
     assert sorted(journal.steps) == list(range(1, STEPS + 1))
     for step in range(1, STEPS):
         resumed, later = run.fit("resumed", checkpoint=run.checkpoint("whole", step))
         assert differences(result, resumed) == [], f"resumed at {step}"
         assert_goes_on(journal, later, step)
-    # Killed again and again: every link of the chain goes on from the checkpoint of the one before.
+    check_chain(run, result, journal, links=2)
+
+
+def check_chain(run: Run, result: dict[str, Any], journal: Journal, links: int) -> None:
+    """Killed again and again: every link of the chain goes on from the checkpoint of the one before."""
     checkpoint = None
     for step in range(0, STEPS, links):
         until = min(step + links, STEPS)
@@ -92,8 +98,9 @@ def test_resumed_at_every_step_with_validation(name: str, validation: str, tmp_p
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_resumed_at_every_step_with_loading_processes(name: str, tmp_path: Path) -> None:
-    check_every_step(Run(name, tmp_path, workers=2, validation="validation-within-epochs"), links=4)
+def test_killed_after_every_step_with_loading_processes(name: str, tmp_path: Path) -> None:
+    run = Run(name, tmp_path, workers=2, validation="validation-within-epochs")
+    check_chain(run, *run.fit("whole"), links=1)
 
 
 @pytest.mark.parametrize("partition", [Shards(per_worker=1), Dirichlet(alpha=0.5)], ids=["shards", "dirichlet"])

@@ -9,7 +9,7 @@ import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader
 from contract_battery.running import UNEVEN, Journal, quiet
-from contract_battery.table import CONTRACTS, Contract
+from contract_battery.table import CONTRACTS, SHAPES, Contract
 from lightning_async import SimulatedCluster
 from lightning_async.data import Dirichlet, Partition
 from lightning_async.simulation import FixedTimes, HalfNormalNoise
@@ -43,7 +43,7 @@ def traces() -> dict[str, str]:
     """Everything, for every method of the battery."""
     torch.set_num_threads(1)
     found = {f"schedule/{name}": schedule_of(name) for name in CONTRACTS}
-    found |= {f"run/{name}": run_of(name, None) for name in CONTRACTS if "/" not in name}
+    found |= {f"run/{name}": run_of(name, None) for name in SHAPES}
     found |= {f"sharded run/{name}": run_of(name, Dirichlet(alpha=0.5)) for name in ("asgd/uniform", "rennala_sgd")}
     return found
 
