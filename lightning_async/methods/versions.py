@@ -188,5 +188,5 @@ class VersionedCluster:
         """Wait until a deadline."""
         arrivals = self.cluster.arrivals_until(time)
         for arrival in arrivals:
-            self._release(arrival.job.version)
+            self._versions.release(arrival.job.version)
         return arrivals
