@@ -92,21 +92,26 @@ def test_a_recipe_runs_three_steps_twice_in_the_same_folder(recipe: Path, tmp_pa
     fit_twice(tmp_path, recipe, CONFIGS / "methods" / "clipped_asgd.yaml")
 
 
-@pytest.mark.parametrize(
-    "files", [[path] for path in RECIPES] + [[FAST, path] for path in METHODS], ids=lambda f: f[-1].stem
-)
-def test_prints_a_configuration_that_can_be_used_again(
-    files, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    with pytest.raises(SystemExit) as exit_:
+def printed(capsys: pytest.CaptureFixture[str], *files: Path) -> str:
+    with pytest.raises(SystemExit) as status:
         main([*words("fit", *files), "--print_config"])
-    assert exit_.value.code == 0
-    printed = tmp_path / "printed.yaml"
-    printed.write_text(capsys.readouterr().out)
-    with pytest.raises(SystemExit) as exit_:
-        main([*words("fit", printed), "--print_config"])
-    assert exit_.value.code == 0
-    assert yaml.safe_load(capsys.readouterr().out) == yaml.safe_load(printed.read_text())
+    assert status.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("overlay", METHODS, ids=stem)
+def test_a_printed_method_holds_what_its_file_says(overlay: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    strategy = yaml.safe_load(printed(capsys, FAST, overlay))["trainer"]["strategy"]
+    given = yaml.safe_load(overlay.read_text())["trainer"]["strategy"]
+    assert strategy["class_path"] == given["class_path"]
+    assert strategy["init_args"]["method"]["class_path"] == given["init_args"]["method"]["class_path"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=stem)
+def test_a_printed_recipe_can_be_used_again(recipe: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    once = tmp_path / "printed.yaml"
+    once.write_text(printed(capsys, recipe))
+    assert yaml.safe_load(printed(capsys, once)) == yaml.safe_load(once.read_text())
 
 
 @pytest.mark.parametrize("path", METHODS, ids=stem)
