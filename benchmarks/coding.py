@@ -130,13 +130,13 @@ def quantizers(bits: int) -> None:
     console.print(table)
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=["allocation", "gap", "quantizers"])
     parser.add_argument("--bits", type=int, default=4)
     parser.add_argument("--largest", type=int, default=100_000, help="most workers in the allocation table")
     parser.add_argument("--no-large-dp", action="store_true", help="skip dp at 10,000 workers, which takes a minute")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     torch.set_num_threads(1)
     if "allocation" in options.parts:
         allocation(options.largest, not options.no_large_dp)
@@ -144,6 +144,11 @@ def main() -> None:
         gap()
     if "quantizers" in options.parts:
         quantizers(options.bits)
+
+
+def run() -> None:
+    """All parts, as the command without arguments."""
+    main([])
 
 
 if __name__ == "__main__":

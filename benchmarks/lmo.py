@@ -86,12 +86,12 @@ def measure_memory(name: str) -> None:
     print(f"{name}: a step holds {peak / 2**20:.1f} MiB more; parameters take {parameters / 2**20:.1f} MiB")
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.child == "time":
         measure_time(arguments.threads[0], arguments.repeats)
     elif arguments.child is not None:
@@ -103,6 +103,11 @@ def main() -> None:
             subprocess.run([*command, "--threads", str(threads), "--child", "time"], env=environment, check=True)
         for name in ("LMO", "torch.optim.Muon"):
             subprocess.run([*command, "--child", name], check=True)
+
+
+def run() -> None:
+    """All parts, as the command without arguments."""
+    main([])
 
 
 if __name__ == "__main__":
