@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Literal, overload
 
+import numpy as np
 from torch import Tensor
 from torch.optim import Optimizer
 
+from lightning_async.gradient_function import GradientFunction
 from lightning_async.methods import Gradient, Method, ReplicaMethod
-from lightning_async.methods.apply import check_momentum, optimizer_step, set_gradients
+from lightning_async.methods.apply import check_first_order, check_momentum, optimizer_step, set_gradients
 from lightning_async.methods.local_training import LocalTraining
+from lightning_async.methods.parameters import check_distinct
 from lightning_async.methods.server import ParameterServer
-from lightning_async.replica_loop import ReplicaSimulation, job_gradient
+from lightning_async.replica_loop import ReplicaSimulation
 from lightning_async.simulation import Job, SimulatedCluster, Step
 
 
@@ -35,7 +37,8 @@ class Simulation(Iterator[Step]):
     ) -> None:
         self.server = server
         self._optimizer = optimizer
-        self._compute = partial(job_gradient, gradient_fn, server.parameters)
+        one_job = server.method.jobs_per_step(server.cluster.num_workers) == 1
+        self._compute = GradientFunction(gradient_fn, server.parameters, check_all=not one_job)
         self._max_steps = math.inf if max_steps is None else max_steps
         self._max_time = math.inf if max_time is None else max_time
 
@@ -46,10 +49,15 @@ class Simulation(Iterator[Step]):
         step = server.next_step()
         if step.time > self._max_time:
             raise StopIteration
-        direction = server.direction(self._compute)
-        server.before_update()
+        try:
+            direction = server.direction(self._compute)
+            server.before_update()
+            if direction is not None:
+                set_gradients(server.parameters, direction, self._optimizer)
+        except (AttributeError, RuntimeError, TypeError):
+            self._compute.explain()
+            raise
         if direction is not None:
-            set_gradients(server.parameters, direction, self._optimizer)
             optimizer_step(self._optimizer, server.method, step)
         server.after_update()
         return step
@@ -108,8 +116,9 @@ def simulate(
         cluster: the workers.
         parameters: what is optimised, in the optimizer's order; the run begins where they stand.
         optimizer: makes the step along the method's direction.
-        gradient_fn: called with a job while `parameters` hold the iterate of the job; returns its gradient, one tensor
-            per parameter, which then belongs to the method.
+        gradient_fn: called with a job while `parameters` hold the iterate of the job; returns its gradient, a list of
+            one tensor per parameter and of its shape, dtype and device (None if it took no part). Where a step has one
+            job, the tensors then belong to the method.
         max_steps: how many steps to make at most; no limit if None.
         max_time: steps of logical time <= max_time are made; no limit if None.
         on_nonfinite: what becomes of a gradient that is NaN or infinite: "discard" leaves it out, "raise" stops.
@@ -119,9 +128,9 @@ def simulate(
         An iterator over the steps. When it yields server update k, the parameters hold x_{k+1}.
 
     Raises:
-        ValueError: if a limit is negative or NaN, there is no parameter, the optimizer steps others or has no averaged
-            momentum where the method needs one, a gradient has the wrong length, or `max_time` ends before replicas are
-            merged for the first time.
+        ValueError: if a limit is negative or NaN, there is no parameter or one twice, the optimizer steps others, takes
+            several gradients a step, or has no averaged momentum where the method needs one, a gradient is not one
+            tensor per parameter and of its shape, or `max_time` ends before replicas are merged for the first time.
         TypeError: if an argument is of the wrong kind.
 
     Example:
@@ -143,12 +152,20 @@ def simulate(
         raise TypeError(f"cluster must be a SimulatedCluster, got {cluster!r}")
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer that has been constructed, got {optimizer!r}")
+    check_first_order(optimizer)
+    if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer))):
+        raise TypeError(f"max_steps must be an integer >= 0 or None, got {max_steps!r}")
+    if max_time is not None and (
+        isinstance(max_time, bool) or not isinstance(max_time, (int, float, np.integer, np.floating))
+    ):
+        raise TypeError(f"max_time must be a number >= 0, in logical time, or None, got {max_time!r}")
     for name, limit in (("max_steps", max_steps), ("max_time", max_time)):
         if limit is not None and not limit >= 0:
             raise ValueError(f"{name} must be >= 0 or None, got {limit!r}")
     if isinstance(parameters, Tensor):
         raise TypeError("parameters must be the tensors that the optimizer steps, in a list, got a single tensor")
     parameters = list(parameters)
+    check_distinct(parameters)
     optimized = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if parameters and {id(p) for p in parameters} != optimized:
         raise ValueError(
@@ -159,5 +176,5 @@ def simulate(
         local = LocalTraining(method, cluster, parameters, optimizer, on_nonfinite=on_nonfinite)
         return ReplicaSimulation(local, optimizer, gradient_fn, max_steps, max_time)
     check_momentum(optimizer, method)
-    server = ParameterServer(method, cluster, parameters, sharded=sharded, on_nonfinite=on_nonfinite)
+    server = ParameterServer(method, cluster, parameters, sharded=sharded, on_nonfinite=on_nonfinite, owned=False)
     return Simulation(server, optimizer, gradient_fn, max_steps, max_time)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from torch import Tensor
 from torch.optim import Optimizer
 
+from lightning_async.gradient_function import GradientFunction
 from lightning_async.methods import Gradient
 from lightning_async.methods.apply import set_gradients
 from lightning_async.methods.local_training import LocalTraining
@@ -35,7 +36,7 @@ class ReplicaSimulation(Iterator[Step]):
     ) -> None:
         self.local = local
         self._optimizer = optimizer
-        self._gradient_fn = gradient_fn
+        self._compute = GradientFunction(gradient_fn, local.parameters)
         self._max_steps = math.inf if max_steps is None else max_steps
         self._max_time = math.inf if max_time is None else max_time
         local.check_budget(self._max_time)
@@ -53,31 +54,18 @@ class ReplicaSimulation(Iterator[Step]):
                 local.replicas.enter_average()
             raise StopIteration
         local.enter()
-        gradient = job_gradient(self._gradient_fn, local.parameters, step.jobs[0])
-        if all_finite(gradient):
-            set_gradients(local.parameters, gradient, self._optimizer)
+        gradient = self._compute(step.jobs[0])
+        try:
+            finite = all_finite(gradient)
+            if finite:
+                set_gradients(local.parameters, gradient, self._optimizer)
+        except (AttributeError, RuntimeError, TypeError):
+            self._compute.explain()
+            raise
+        if finite:
             self._optimizer.step()
         else:
             local.refuse_gradient()
         if local.after_step():
             local.replicas.enter_average()
         return step
-
-
-def job_gradient(
-    gradient_fn: Callable[[Job], Gradient], parameters: Sequence[Tensor], job: Job, position: int = 0
-) -> Gradient:
-    """The gradient of a job, the `position`-th of its step, by the user's function.
-
-    Raises:
-        ValueError: if it is not one tensor per parameter.
-    """
-    for p in parameters:
-        p.grad = None  # so that what `backward` puts there is a tensor of its own, and belongs to the method
-    gradient = gradient_fn(job)
-    if issubclass(type(gradient), Tensor) or len(gradient) != len(parameters):
-        raise ValueError(
-            f"gradient_fn must return a sequence of one tensor per parameter, {len(parameters)} in all, got "
-            f"{type(gradient).__name__} of length {len(gradient)}"
-        )
-    return gradient

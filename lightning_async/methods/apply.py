@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import cast
 
 from torch import Tensor
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.simulation import Step
@@ -37,6 +37,19 @@ def set_gradients(parameters: Sequence[Tensor], direction: Direction, optimizer:
         raise ValueError(f"the direction has {len(gradient)} entries for {len(parameters)} parameters")
     for p, g in zip(parameters, gradient):  # noqa: B905  lengths are equal, and this is the hot path
         p.grad = g
+
+
+def check_first_order(optimizer: Optimizer) -> None:
+    """Refuse an optimizer that evaluates the loss several times in one step.
+
+    Raises:
+        ValueError: if it is LBFGS.
+    """
+    if isinstance(optimizer, LBFGS):
+        raise ValueError(
+            "LBFGS evaluates the loss several times in one step, but a job is evaluated once. Use a first-order "
+            "optimizer, such as torch.optim.SGD or Adam."
+        )
 
 
 def check_momentum(optimizer: Optimizer, method: Method) -> None:

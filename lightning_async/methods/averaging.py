@@ -16,6 +16,9 @@ class GradientSum:
 
     A parameter without a gradient (None) counts as zero in the mean.
 
+    Args:
+        owned: whether what is added may be changed in place; otherwise the sum has memory of its own.
+
     Example:
         >>> total = GradientSum()
         >>> total.add([torch.tensor([1.0, 2.0]), None])
@@ -24,21 +27,22 @@ class GradientSum:
         [tensor([2., 2.]), None]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, owned: bool = True) -> None:
         self.count = 0
+        self._owned = owned
         self._sum: list[Tensor | None] = []
 
     def add(self, gradient: Gradient) -> None:
-        """Add a gradient; the first one is taken over and changed in place."""
+        """Add a gradient; the first one is taken over and changed in place, if it is owned."""
         self.count += 1
         if self.count == 1:
-            self._sum = list(gradient)
+            self._sum = [self._own(g) for g in gradient]
             return
         both = [(s, g) for s, g in zip(self._sum, gradient, strict=True) if s is not None and g is not None]
         if both:
             torch._foreach_add_([s for s, _ in both], [g for _, g in both])
         if len(both) < len(self._sum):
-            self._sum = [g if s is None else s for s, g in zip(self._sum, gradient, strict=True)]
+            self._sum = [self._own(g) if s is None else s for s, g in zip(self._sum, gradient, strict=True)]
 
     def mean(self) -> Gradient:
         """The mean of what was added, in place of the sum; one gradient is returned bit for bit.
@@ -49,8 +53,13 @@ class GradientSum:
         if self.count == 0:
             raise ValueError("the mean of no gradients is undefined; add one first")
         if self.count > 1:
-            torch._foreach_div_([s for s in self._sum if s is not None], float(self.count))
+            present = [s for s in self._sum if s is not None]
+            if present:
+                torch._foreach_div_(present, float(self.count))
         return self._sum
+
+    def _own(self, gradient: Tensor | None) -> Tensor | None:
+        return gradient if gradient is None or self._owned else gradient.clone()
 
 
 def mean(gradients: Iterable[Gradient]) -> Gradient:

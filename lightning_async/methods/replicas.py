@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from lightning_async.methods.buffer_replicas import BufferReplicas
 from lightning_async.methods.flat import FlatReplicas
+from lightning_async.methods.parameters import check_distinct, check_real
 
 _State: TypeAlias = "defaultdict[Tensor, Any]"
 
@@ -29,13 +30,15 @@ class Replicas:
         module: owner of the buffers, if there are any.
 
     Raises:
-        ValueError: if the parameters differ in dtype or device, or there are none.
+        ValueError: if the parameters differ in dtype or device, are complex or listed twice, or there are none.
     """
 
     def __init__(
         self, parameters: Sequence[Tensor], optimizer: Optimizer, num_replicas: int, module: nn.Module | None = None
     ) -> None:
         self.parameters = list(parameters)
+        check_real(self.parameters)
+        check_distinct(self.parameters)
         self.flat = FlatReplicas([p.data for p in self.parameters], num_replicas)
         self.buffers = BufferReplicas(module, num_replicas)
         self.in_place: int | Literal["average"] | None = None

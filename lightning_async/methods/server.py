@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
+from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
 
@@ -34,6 +35,11 @@ class ParameterServer:
         parameters: trainable parameters in the optimizer's order. Between two steps they hold the newest iterate.
         sharded: whether every worker has data of its own.
         on_nonfinite: "discard" leaves a gradient that is not finite out of the direction; "raise" stops.
+        owned: whether gradients belong to the server. If they do not, because whoever computes them may give the same
+            memory again, those that are kept beside others of the step are copied.
+
+    Raises:
+        ValueError: if `on_nonfinite` is neither, or there is no parameter, or a complex one, or one is listed twice.
     """
 
     def __init__(
@@ -44,13 +50,17 @@ class ParameterServer:
         *,
         sharded: bool = False,
         on_nonfinite: Literal["discard", "raise"] = "discard",
+        owned: bool = True,
     ) -> None:
         if on_nonfinite not in ("discard", "raise"):
             raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
         if not parameters:
             raise ValueError("there is nothing to train: the list of parameters is empty")
+        check_real(parameters)
+        check_distinct(parameters)
         self.method = method
         self.parameters = list(parameters)
+        self._owned = owned
         self.on_nonfinite = on_nonfinite
         self.versions = Versions(self.parameters)
         num_coordinates = sum(p.numel() for p in self.parameters)
@@ -92,7 +102,7 @@ class ParameterServer:
         if len(step.jobs) == 1:
             gradient = self._gradient(step.jobs[0], 0, compute)
             return None if gradient is None else self.method.direction(step, [gradient])
-        total = GradientSum() if self.method.averages else None
+        total = GradientSum(owned=self._owned) if self.method.averages else None
         used: list[Job] = []
         gradients: list[Gradient] = []
         for position, job in enumerate(step.jobs):
@@ -102,8 +112,10 @@ class ParameterServer:
             used.append(job)
             if total is not None:
                 total.add(gradient)
-            else:
+            elif self._owned:
                 gradients.append(gradient)
+            else:
+                gradients.append([None if g is None else g.clone() for g in gradient])
         if not used:
             return None
         return total.mean() if total is not None else self.method.direction(step._replace(jobs=tuple(used)), gradients)
