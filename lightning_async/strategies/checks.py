@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import BaseFinetuning, GradientAccumulationSche
 from torch.optim import LBFGS, Optimizer
 
 from lightning_async._compat import takes_dataloader_iter
-from lightning_async.methods import Method
+from lightning_async.methods import GradientCoding, Method
 from lightning_async.methods.apply import check_momentum
 
 _GROWING = (
@@ -97,8 +97,21 @@ def check_parameters(optimizer: Optimizer, count: int) -> None:
         raise MisconfigurationException(_GROWING.format(what="the module has added or removed"))
 
 
-def check_optimizer(optimizer: Optimizer, method: Method, scaler: torch.amp.GradScaler | None) -> None:
-    """Refuse optimizers and precisions that the method cannot be combined with.
+def check_not_frozen(module: LightningModule) -> None:
+    """Refuse a module without trainable parameters.
+
+    Raises:
+        MisconfigurationException: with what to do instead.
+    """
+    if not any(p.requires_grad for p in module.parameters()):
+        raise MisconfigurationException(
+            f"no parameter of {type(module).__name__} is trainable: all are frozen, or there are none. Set "
+            f"requires_grad_(True) on those that are to be trained, before the fit."
+        )
+
+
+def check_optimized(optimizer: Optimizer, module: LightningModule) -> None:
+    """Refuse an optimizer that cannot train the module with one gradient a job, whatever the method.
 
     Raises:
         MisconfigurationException: with what was asked for, and what to do instead.
@@ -107,6 +120,35 @@ def check_optimizer(optimizer: Optimizer, method: Method, scaler: torch.amp.Grad
         raise MisconfigurationException(
             "LBFGS evaluates the loss several times in one step, but a job is evaluated once. Use a first-order "
             "optimizer, in configure_optimizers or as the strategy's optimizer argument."
+        )
+    check_not_frozen(module)
+    own = set(map(id, module.parameters()))
+    optimized = [p for group in optimizer.param_groups for p in group["params"]]
+    if not any(id(p) in own for p in optimized):
+        raise MisconfigurationException(
+            f"none of the {len(optimized)} parameters of {type(optimizer).__name__} belongs to "
+            f"{type(module).__name__}, so that training would not change it. Build the optimizer from "
+            f"self.parameters() in configure_optimizers."
+        )
+    if not any(p.requires_grad for p in optimized):
+        raise MisconfigurationException(
+            f"all {len(optimized)} parameters of {type(optimizer).__name__} are frozen. Set requires_grad_(True) on "
+            f"those that are to be trained, or give the optimizer the parameters of {type(module).__name__} that are "
+            f"trainable."
+        )
+
+
+def check_optimizer(optimizer: Optimizer, method: Method, scaler: torch.amp.GradScaler | None) -> None:
+    """Refuse optimizers and precisions that the method cannot be combined with.
+
+    Raises:
+        MisconfigurationException: with what was asked for, and what to do instead.
+    """
+    second = isinstance(method, GradientCoding) and method.second is not None
+    if second and not hasattr(optimizer, "set_second_gradient"):
+        raise MisconfigurationException(
+            f"{method!r} decodes a second estimate for the second moment, but {type(optimizer).__name__} has no "
+            f"set_second_gradient. Use lightning_async.optim.TwoTrackAdam, or leave second= out."
         )
     try:
         check_momentum(optimizer, method)

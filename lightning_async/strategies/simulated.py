@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.accelerators import Accelerator
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.plugins import CheckpointIO, Precision, TorchCheckpointIO
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -24,6 +26,7 @@ from lightning_async.data.step_loader import StepLoader
 from lightning_async.methods import Method
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.strategies.checks import check_not_frozen, check_optimized
 
 
 class SimulatedStrategy(SingleDeviceStrategy):
@@ -60,6 +63,12 @@ class SimulatedStrategy(SingleDeviceStrategy):
             raise TypeError(f"partition must be a Partition such as Dirichlet(alpha=0.5), or None, got {partition!r}")
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise ValueError(f"seed must be an integer >= 0, got {seed!r}")
+        for name, given, example in (
+            ("optimizer", optimizer, "partial(torch.optim.SGD, lr=0.1)"),
+            ("lr_scheduler", lr_scheduler, "partial(torch.optim.lr_scheduler.StepLR, step_size=10)"),
+        ):
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} must be a callable that makes one, such as {example}, or None, got {given!r}")
         if lr_scheduler is not None and optimizer is None:
             raise ValueError("lr_scheduler belongs to the strategy's own optimizer: give optimizer= as well")
         self.method = method
@@ -68,14 +77,51 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self.seed = seed
         self._make_optimizer = optimizer
         self._make_lr_scheduler = lr_scheduler
-        self._devices: list[torch.device] = []
+        self._played_on: Accelerator | None = None
+        self._precision: Precision | None = None
+        self._files: CheckpointIO | None = None
         self._step_loader: StepLoader | None = None
         self._resume_at: tuple[int, dict[int, Position]] | None = None
 
+    # What a Trainer sets is no choice of the user's: Lightning looks for such choices in the strategy that it is given,
+    # and would hold what the first Trainer has set against the second one.
+
+    @property
+    @override
+    def accelerator(self) -> Accelerator | None:
+        return self._played_on
+
+    @accelerator.setter
+    def accelerator(self, accelerator: Accelerator | None) -> None:
+        self._played_on = accelerator
+        self._files = None  # a Trainer begins with the accelerator, and sets its checkpoint plugin only if it has one
+
+    @property
+    @override
+    def precision_plugin(self) -> Precision:
+        return self._precision if self._precision is not None else Precision()
+
+    @precision_plugin.setter
+    def precision_plugin(self, precision_plugin: Precision | None) -> None:
+        self._precision = precision_plugin
+
+    @property
+    @override
+    def checkpoint_io(self) -> CheckpointIO:
+        if self._files is None:
+            self._files = TorchCheckpointIO()
+        elif hasattr(self._files, "checkpoint_io"):  # one that wraps another, such as AsyncCheckpointIO
+            self._files.checkpoint_io = TorchCheckpointIO()
+        return self._files
+
+    @checkpoint_io.setter
+    def checkpoint_io(self, io: CheckpointIO | None) -> None:
+        self._files = io
+
     @property
     def parallel_devices(self) -> Sequence[torch.device]:
-        """The device, as a list of one; what the Trainer sets."""
-        return self._devices
+        """Empty, so that every Trainer sets its device anew; the device in use is `root_device`."""
+        return []
 
     @parallel_devices.setter
     def parallel_devices(self, devices: Sequence[torch.device]) -> None:
@@ -85,11 +131,14 @@ class SimulatedStrategy(SingleDeviceStrategy):
                 f"Use Trainer(devices=1); the number of workers belongs to the cluster, for example "
                 f"TwoSpeedTimes(num_workers=16, slowdown=4.0)."
             )
-        self._devices = list(devices)
-        self._root_device = self._devices[0] if self._devices else torch.device("cpu")
+        self._root_device = devices[0] if devices else torch.device("cpu")
 
     @override
     def setup_optimizers(self, trainer: Trainer) -> None:
+        self._configure_optimizers()
+        check_optimized(self.optimizers[0], self._module)
+
+    def _configure_optimizers(self) -> None:
         module = self._module
         configuration = ask_for_optimizers(module)
         if self._make_optimizer is None:
@@ -110,6 +159,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
                 f"{type(module).__name__}.configure_optimizers returns a scheduler, which belongs to the optimizer "
                 f"that the strategy's optimizer argument replaces. Return none, and give the strategy lr_scheduler=."
             )
+        check_not_frozen(module)
         optimizer = self._make_optimizer(_what_it_takes(self._make_optimizer, module))
         if self._make_lr_scheduler is None:
             self.optimizers, self.lr_scheduler_configs = configure_optimizers(optimizer, module)
@@ -236,4 +286,8 @@ def _epoch_limit(trainer: Trainer, loader: Any, jobs_per_step: int) -> int | Non
         return limit
     if limit is None or limit >= 1.0:
         return None
-    return int(max(1, len(loader) // jobs_per_step) * limit)
+    try:
+        batches = len(loader)
+    except TypeError:
+        return None  # Lightning refuses a fraction of a length that is not known, and says so
+    return int(max(1, batches // jobs_per_step) * limit)

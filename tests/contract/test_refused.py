@@ -4,7 +4,7 @@ import pytest
 import torch
 from contract_battery.classifier import Classifier
 from contract_battery.images import loader
-from contract_battery.running import quiet, uneven_cluster
+from contract_battery.running import cluster_with_latency, quiet, uneven_cluster
 from contract_battery.table import REGISTERED_OWN, SERVER_ONES
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from lightning_async import ParameterServerStrategy, SimulatedCluster
 from lightning_async.data import Dirichlet
-from lightning_async.methods import ASGD, ClippedASGD, MinibatchSGD, RennalaSGD
-from lightning_async.simulation import FixedTimes
+from lightning_async.methods import ASGD, ClippedASGD, GradientCoding, LocalSGD, MinibatchSGD, RennalaSGD
+from lightning_async.simulation import BernoulliStragglers, FixedTimes
+from lightning_async.strategies import LocalSGDStrategy
 
 
 def strategy(method=None, **arguments):
@@ -221,3 +222,51 @@ def test_wrong_arguments(arguments, message: str) -> None:
 def test_wrong_clusters_and_methods(make) -> None:
     with pytest.raises((TypeError, ValueError)):
         make()
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["module", "strategy"])
+def test_a_module_of_which_everything_is_frozen(own: bool) -> None:
+    module = Classifier().requires_grad_(False)
+    arguments = {} if own else {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)}
+    refused(r"no parameter of Classifier is trainable.*requires_grad_\(True\)", module, own=arguments)
+
+
+def test_an_optimizer_of_frozen_parameters_only() -> None:
+    class Frozen(Classifier):
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.network.head.requires_grad_(False).parameters(), lr=0.1)
+
+    refused("all 2 parameters of SGD are frozen", Frozen())
+
+
+@pytest.mark.parametrize("replicas", [False, True], ids=["server", "replicas"])
+def test_an_optimizer_of_parameters_that_are_not_the_modules(replicas: bool) -> None:
+    class Foreign(Classifier):
+        def configure_optimizers(self):
+            return torch.optim.SGD([nn.Parameter(torch.zeros(2))], lr=0.1)
+
+    own = LocalSGDStrategy(LocalSGD(compute_window=4.0), cluster_with_latency()) if replicas else strategy()
+    with pytest.raises(MisconfigurationException, match=r"none of the 1 parameters of SGD .*self.parameters\(\)"):
+        quiet(strategy=own, max_steps=3).fit(Foreign(), loader())
+
+
+def test_replicas_with_an_optimizer_that_evaluates_the_loss_several_times() -> None:
+    class Newton(Classifier):
+        def configure_optimizers(self):
+            return torch.optim.LBFGS(self.parameters())
+
+    own = LocalSGDStrategy(LocalSGD(compute_window=4.0), cluster_with_latency())
+    with pytest.raises(MisconfigurationException, match="first-order"):
+        quiet(strategy=own, max_steps=3).fit(Newton(), loader())
+
+
+def test_a_second_estimate_that_the_optimizer_cannot_take() -> None:
+    method = GradientCoding("uncoded", bits=64, quantizer="dither", decoder="own", partitions=4, second="own")
+    cluster = SimulatedCluster(BernoulliStragglers([0.1, 0.1, 0.1, 0.1]))
+    with pytest.raises(MisconfigurationException, match=r"SGD has no set_second_gradient.*TwoTrackAdam.*second="):
+        quiet(strategy=ParameterServerStrategy(method, cluster), max_steps=3).fit(Classifier(), loader())
+
+
+def test_a_fraction_of_data_of_unknown_length() -> None:
+    with pytest.raises(MisconfigurationException, match="limit_train_batches"):
+        quiet(strategy=strategy(), max_steps=3, limit_train_batches=0.5).fit(Classifier(), DataLoader(Stream()))
