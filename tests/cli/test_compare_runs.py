@@ -209,7 +209,14 @@ def test_only_restricts_what_is_run_and_shows_the_rest_as_missing(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--only", "asdg"], "did you mean 'asgd'"), (["--jobs", "0"], "at least 1")],
+    [
+        (["--only", "asdg"], "did you mean 'asgd'"),
+        (["--jobs", "0"], "at least 1"),
+        (["--jobs", "x"], "expected an integer of at least 1 (and at most 1000), got 'x'"),
+        (["--checkpoint-every", "nan"], "expected seconds, positive and at most a year, got 'nan'"),
+        (["--checkpoint-every", "-1"], "got '-1'"),
+        (["--output", f"{__file__}/out"], "cannot be made or written: Not a directory; choose another folder"),
+    ],
 )
 def test_mistakes_on_the_command_line_are_named(
     tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str

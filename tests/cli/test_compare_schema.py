@@ -11,6 +11,7 @@ from lightning_async.cli.compare.results import RunResult
 
 REPOSITORY = Path(__file__).parents[2]
 LR = "optimizer.init_args.lr"
+STRATEGY = "trainer.strategy.init_args"
 
 
 def write(folder: Path, changes: dict[str, Any] | None = None, without: str = "") -> Path:
@@ -80,6 +81,26 @@ def write(folder: Path, changes: dict[str, Any] | None = None, without: str = ""
         ({"wandb": {"entity": "me"}}, "wandb: missing project"),
         ({"stop_at_target": "yes please"}, "expected true or false"),
         ({"title": 3}, "title: expected text"),
+        ({"seeds": [2**32]}, r"at most 2\^32 - 1, got 4294967296"),
+        ({"methods": {1: None}}, "methods: names must be text, got 1; put it in quotes"),
+        ({"panels": {1: None}}, "panels: names must be text, got 1"),
+        ({"methods": {"asgd": {"grid": {"trainer.max_steps": [5, 6]}}}}, "max_steps is set by the comparison.*budget"),
+        ({"overrides": {"trainer": {"val_check_interval": 3}}}, "val_check_interval is set .* use evaluate_every"),
+        ({"overrides": {"seed_everything": 1}}, "seed_everything is set by the comparison in every run.*use seeds"),
+        ({"panels": {"a": {"overrides": {f"{STRATEGY}.seed": 1}}}}, "panels.a.overrides: .*seed is set by"),
+        ({"methods": {"asgd": {"overrides": {f"{STRATEGY}.cluster.init_args.seed": 1}}}}, "cluster is set by"),
+        ({"overrides": {"trainer": "x"}}, "overrides: trainer is a mapping, got 'x'; set a key of it instead"),
+        (
+            {"panels": {"a": {"methods": {"asgd": {"overrides": {"trainer.strategy": None}}}}}},
+            "trainer.strategy is a m",
+        ),
+        ({"methods": {"asgd": {"overrides": {"optimizer.init_args": 3}}}}, "optimizer.init_args is a mapping, got 3"),
+        ({"methods": {"asgd": {"grid": {"optimizer": [1, 2]}}}}, "grid: optimizer is a mapping"),
+        ({"overrides": {"trainer.max_steps.x": 3}}, "trainer.max_steps is"),
+        ({"methods": {"asgd": {"grid": {LR: "2^9999"}}}}, r"2\^9999 is out of the range"),
+        ({"methods": {"asgd": {"grid": {LR: "2^-9999..2^9999"}}}}, "out of the range"),
+        ({"methods": {"asgd": {"grid": {LR: "2^0..2^99999999999"}}}}, "exponent 99999999999 is out of range"),
+        ({"methods": {"asgd": {"grid": {LR: [float("inf")]}}}}, "must be finite"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_remedy(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -100,11 +121,33 @@ def test_an_overlay_without_a_strategy_is_refused(tmp_path: Path) -> None:
         load_comparison(path)
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "not valid YAML"), ("- 1", "must hold a mapping")])
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "bad.yaml").write_text(text)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a: [", "not valid YAML"),
+        (b"- 1", "must hold a mapping"),
+        ("a: 1".encode("utf-16"), "not text in UTF-8"),
+        (b"\0\1", "not valid YAML"),
+        (b"a:\n  b: 1\n  c: 2\n  b: 3\n", "the key 'b' is in line 2 and again in line 4; keep one"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "bad.yaml").write_bytes(content)
     with pytest.raises(ComparisonError, match=message):
         load_comparison(tmp_path / "bad.yaml")
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ComparisonError, match="is a folder; name a YAML file"):
+        load_comparison(tmp_path)
+    with pytest.raises(ComparisonError, match=r"recipe: .* is a folder"):
+        load_comparison(write(tmp_path, {"recipe": "../methods"}))
+
+
+def test_a_class_may_be_replaced_by_another_or_by_none(tmp_path: Path) -> None:
+    overrides = {"optimizer": None, "model": "a.Other"}
+    recipe = load_comparison(write(tmp_path, {"overrides": overrides})).recipe
+    assert (recipe["optimizer"], recipe["model"]) == (None, "a.Other")
 
 
 def test_every_run_gets_the_same_cluster_and_its_own_seed_everywhere(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,8 @@ from lightning_async.cli.compare.plan import Run, comparison_identity, known_run
 from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import ResultFolder, RunResult
 from lightning_async.cli.compare.schema import Comparison, Wandb
+
+_YEAR = 365 * 24 * 3600.0
 
 DESCRIPTION = """\
 Run several methods on one recipe, on the same simulated worker times, and measure the logical time each needs to reach
@@ -36,7 +39,11 @@ def make_parser() -> argparse.ArgumentParser:
         "--extend", action="store_true", help="accept a changed comparison of the same name, keep its unchanged runs"
     )
     parser.add_argument(
-        "--checkpoint-every", type=float, default=30.0, metavar="SECONDS", help="wall time between checkpoints"
+        "--checkpoint-every",
+        type=_positive_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="wall time between checkpoints (default: 30)",
     )
     parser.add_argument("--wandb", metavar="PROJECT", help="send the runs to Weights & Biases as one group")
     return parser
@@ -79,9 +86,18 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _positive_int(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 1 (and at most 1000), got {text!r}")
+    return int(text)
+
+
+def _positive_seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _YEAR:
+        raise argparse.ArgumentTypeError(f"expected seconds, positive and at most a year, got {text!r}")
     return value
 
 

@@ -6,12 +6,10 @@ import copy
 import difflib
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TypeAlias
-
-import yaml  # type: ignore[import-untyped]
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 Config: TypeAlias = "dict[str, Value]"
@@ -37,23 +35,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}? ({listed})" if close else listed
 
 
-def read_yaml(path: Path, what: str) -> Config:
-    """Reads a YAML file whose top level is a mapping.
-
-    Raises:
-        ComparisonError: If the file does not exist, is not YAML, or holds something else than a mapping.
-    """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ComparisonError(f"{what}: there is no file {path}") from None
-    except yaml.YAMLError as error:
-        raise ComparisonError(f"{what}: {path} is not valid YAML: {error}") from error
-    if not isinstance(content, dict):
-        raise ComparisonError(f"{what}: {path} must hold a mapping, it holds {type(content).__name__}")
-    return content
-
-
 def number(value: Value, where: str) -> float:
     """Returns a number that may also be written as a power, `2^-5` or `2**-5`, as step-size grids are in papers.
 
@@ -61,7 +42,7 @@ def number(value: Value, where: str) -> float:
         >>> number("2^-5", "grid")
         0.03125
     """
-    parsed = _numeric(value)
+    parsed = _numeric(value, where)
     if isinstance(parsed, bool) or not isinstance(parsed, (int, float)):
         raise ComparisonError(f"{where}: expected a number (powers may be written 2^-5), got {value!r}")
     return parsed
@@ -76,15 +57,36 @@ def numbers(value: Value, where: str) -> list[float]:
     """
     ends = [_POWER.match(end) for end in value.split("..")] if isinstance(value, str) else []
     if len(ends) == 2 and ends[0] and ends[1] and ends[0][1] == ends[1][1]:
-        return [float(ends[0][1]) ** power for power in range(int(ends[0][2]), int(ends[1][2]) + 1)]
-    return [number(v, where) for v in (value if isinstance(value, list) else [value])]
+        first, last = _exponent(ends[0][2], where), _exponent(ends[1][2], where)
+        return [_power(ends[0][1], power, where) for power in range(first, last + 1)]
+    parsed = [number(v, where) for v in (value if isinstance(value, list) else [value])]
+    for entry in parsed:
+        if not math.isfinite(entry):
+            raise ComparisonError(f"{where}: must be finite, got {entry}")
+    return parsed
 
 
-def _numeric(value: Value) -> Value:
+def _exponent(text: str, where: str) -> int:
+    if len(text) > 5:
+        raise ComparisonError(f"{where}: the exponent {text[:20]} is out of range; use one from -1000 to 1000")
+    return int(text)
+
+
+def _power(base: str, exponent: int, where: str) -> float:
+    try:
+        value: float = float(base) ** exponent
+    except (OverflowError, ZeroDivisionError):
+        value = math.inf
+    if not math.isfinite(value) or (value == 0 and float(base) != 0):
+        raise ComparisonError(f"{where}: {base[:20]}^{exponent} is out of the range of numbers, about 1e-308 to 1e308")
+    return value
+
+
+def _numeric(value: Value, where: str) -> Value:
     if isinstance(value, str):
         power = _POWER.match(value)
         if power:
-            return float(power[1]) ** int(power[2])
+            return _power(power[1], _exponent(power[2], where), where)
         # YAML 1.1 reads 1e-3 as a string, which nobody who writes it means.
         if _FLOAT.match(value):
             return float(value)
@@ -103,7 +105,7 @@ def expand(flat: Mapping[str, Value], where: str) -> Config:
         if not isinstance(key, str) or not all(key.split(".")):
             raise ComparisonError(f"{where}: {key!r} is not a configuration key like optimizer.init_args.lr")
         path = full_key(key).split(".")
-        inner: Value = expand(value, f"{where}.{key}") if isinstance(value, dict) else _numeric(value)
+        inner: Value = expand(value, f"{where}.{key}") if isinstance(value, dict) else _numeric(value, f"{where}.{key}")
         for part in reversed(path):
             inner = {part: inner}
         assert isinstance(inner, dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Mapping
@@ -19,9 +20,10 @@ from lightning_async.cli.compare.configuration import (
     nearest,
     number,
     numbers,
-    read_yaml,
 )
+from lightning_async.cli.compare.files import read_yaml
 from lightning_async.cli.compare.keys import FileKeys, MethodKeys, PanelKeys, PanelMethodKeys, TargetKeys, WandbKeys
+from lightning_async.cli.compare.overrides import check_overrides, with_overrides
 from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel, Target, Wandb
 
 T = TypeVar("T")
@@ -40,12 +42,13 @@ def load_comparison(path: Path) -> Comparison:
     recipe_paths = tuple(
         Path(os.path.normpath(path.parent / _text(p, "recipe"))) for p in _list_of(keys.recipe, "recipe")
     )
-    methods = _methods(keys, path.parent)
+    recipe = _merged_recipe(recipe_paths, _mapping(keys.overrides, "overrides"))
+    methods = _methods(keys, path.parent, recipe)
     comparison = Comparison(
         name=path.stem,
         path=path,
         title=path.stem if keys.title is None else _text(keys.title, "title"),
-        recipe=_merged_recipe(recipe_paths, _mapping(keys.overrides, "overrides")),
+        recipe=recipe,
         recipe_paths=recipe_paths,
         cluster=_cluster(keys.cluster),
         budget=_positive(keys.budget, "budget"),
@@ -55,7 +58,7 @@ def load_comparison(path: Path) -> Comparison:
         tuning_seeds=_seeds(keys.tuning_seeds, "tuning_seeds"),
         loss=_text(keys.loss, "loss"),
         stop_at_target=_flag(keys.stop_at_target, "stop_at_target"),
-        panels=_panels(keys.panels, methods, path.stem if keys.title is None else _text(keys.title, "title")),
+        panels=_panels(keys.panels, methods, recipe, path.stem if keys.title is None else _text(keys.title, "title")),
         wandb=None if keys.wandb is None else _wandb(keys.wandb),
     )
     if comparison.evaluate_every * comparison.target.window > comparison.budget:
@@ -85,6 +88,9 @@ def _keys(kind: type[T], content: Value, where: str) -> T:
 def _mapping(value: Value, where: str) -> Config:
     if not isinstance(value, dict):
         raise ComparisonError(f"{where}: expected a mapping, got {value!r}")
+    for key in value:
+        if not isinstance(key, str):  # YAML reads 1, 0.5, yes and null as something else than text
+            raise ComparisonError(f"{where}: names must be text, got {key!r}; put it in quotes: {str(key)!r}")
     return value
 
 
@@ -117,8 +123,8 @@ def _positive(value: Value, where: str) -> float:
 def _seeds(value: Value, where: str) -> tuple[int, ...]:
     seeds = _list_of(value, where)
     for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ComparisonError(f"{where}: seeds are integers of at least 0, got {seed!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+            raise ComparisonError(f"{where}: seeds are integers of at least 0 and at most 2^32 - 1, got {seed!r}")
     if len(set(map(str, seeds))) != len(seeds):
         raise ComparisonError(f"{where}: a seed appears twice in {seeds}")
     return tuple(cast("list[int]", seeds))
@@ -159,10 +165,10 @@ def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
         recipe = merge(recipe, read_yaml(path, "recipe"))
     if "model" not in recipe:
         raise ComparisonError(f"recipe: {', '.join(map(str, paths))} names no 'model'")
-    return merge(recipe, expand(overrides, "overrides"))
+    return with_overrides(recipe, overrides, "overrides")
 
 
-def _methods(keys: FileKeys, folder: Path) -> dict[str, MethodEntry]:
+def _methods(keys: FileKeys, folder: Path, recipe: Config) -> dict[str, MethodEntry]:
     overlays = Path(os.path.normpath(folder / _text(keys.methods_folder, "methods_folder")))
     known = {p.stem for p in overlays.glob("*.yaml")}
     entries = {}
@@ -174,23 +180,34 @@ def _methods(keys: FileKeys, folder: Path) -> dict[str, MethodEntry]:
         config = overlays / f"{name}.yaml" if entry.config is None else folder / _text(entry.config, f"{where}.config")
         if not config.is_file():
             raise ComparisonError(f"{where}.config: there is no file {config}")
+        overlay = _strategy_overlay(_alone(read_yaml(config, where)), where)
+        overrides = _mapping(entry.overrides, f"{where}.overrides")
+        overlay = _strategy_overlay(with_overrides(overlay, overrides, f"{where}.overrides", below=recipe), where)
         entries[name] = MethodEntry(
             name=name,
             label=name if entry.label is None else _text(entry.label, f"{where}.label"),
-            config=_strategy_overlay(
-                merge(
-                    read_yaml(config, where),
-                    expand(_mapping(entry.overrides, f"{where}.overrides"), f"{where}.overrides"),
-                ),
-                where,
-            ),
-            grid=_grid(entry.grid, f"{where}.grid"),
+            config=overlay,
+            grid=_grid(entry.grid, merge(recipe, overlay), f"{where}.grid"),
         )
     if not entries:
         raise ComparisonError(
             "methods: at least one method is needed; the first is what speed-ups are measured against"
         )
     return entries
+
+
+def _alone(overlay: Config) -> Config:
+    """Drops the nulls by which an overlay resets what a previous one has set: here there is no previous one."""
+    config = copy.deepcopy(overlay)
+    strategy = "trainer.strategy.init_args"
+    for key in (strategy, f"{strategy}.cluster.init_args", f"{strategy}.method.init_args"):
+        section: Value = config
+        for part in key.split("."):
+            section = section.get(part) if isinstance(section, dict) else None
+        for name in ("optimizer", "link", "second"):
+            if isinstance(section, dict) and name in section and section[name] is None:
+                del section[name]
+    return config
 
 
 def _strategy_overlay(config: Config, where: str) -> Config:
@@ -202,10 +219,11 @@ def _strategy_overlay(config: Config, where: str) -> Config:
     return config
 
 
-def _grid(value: Value, where: str) -> dict[str, list[float]]:
+def _grid(value: Value, config: Config, where: str) -> dict[str, list[float]]:
     grid: dict[str, list[float]] = {}
     for key, values in _mapping(value, where).items():
         grid[key] = numbers(values, f"{where}.{key}")
+        check_overrides({key: 0.0}, config, where)
         if not grid[key]:
             raise ComparisonError(f"{where}.{key}: the list is empty")
         if len(set(grid[key])) != len(grid[key]):
@@ -213,7 +231,7 @@ def _grid(value: Value, where: str) -> dict[str, list[float]]:
     return grid
 
 
-def _panels(value: Value, methods: Mapping[str, MethodEntry], title: str) -> tuple[Panel, ...]:
+def _panels(value: Value, methods: Mapping[str, MethodEntry], recipe: Config, title: str) -> tuple[Panel, ...]:
     if value is None:
         return (Panel("all", title, tuple(methods.values())),)
     panels = []
@@ -222,9 +240,9 @@ def _panels(value: Value, methods: Mapping[str, MethodEntry], title: str) -> tup
         if not name.replace("_", "").replace("-", "").isalnum():
             raise ComparisonError(f"{where}: the name becomes part of file names; use letters, digits, - and _")
         keys = _keys(PanelKeys, {} if content is None else content, where)
-        common = expand(_mapping(keys.overrides, f"{where}.overrides"), f"{where}.overrides")
+        common = _mapping(keys.overrides, f"{where}.overrides")
         chosen = dict.fromkeys(methods) if keys.methods is None else _mapping(keys.methods, f"{where}.methods")
-        entries = [_in_panel(m, changes, methods, common, f"{where}.methods") for m, changes in chosen.items()]
+        entries = [_in_panel(m, changes, methods, recipe, common, where) for m, changes in chosen.items()]
         if not entries:
             raise ComparisonError(f"{where}.methods: the mapping is empty; leave the key out to have all methods")
         panels.append(Panel(name, "" if keys.title is None else _text(keys.title, f"{where}.title"), tuple(entries)))
@@ -233,18 +251,23 @@ def _panels(value: Value, methods: Mapping[str, MethodEntry], title: str) -> tup
     return tuple(panels)
 
 
-def _in_panel(name: str, changes: Value, methods: Mapping[str, MethodEntry], common: Config, where: str) -> MethodEntry:
+def _in_panel(
+    name: str, changes: Value, methods: Mapping[str, MethodEntry], recipe: Config, common: Config, panel: str
+) -> MethodEntry:
     if name not in methods:
-        raise ComparisonError(f"{where}: unknown method {name!r}; {nearest(name, methods)}")
-    where = f"{where}.{name}"
+        raise ComparisonError(f"{panel}.methods: unknown method {name!r}; {nearest(name, methods)}")
+    where = f"{panel}.methods.{name}"
     extra = _keys(PanelMethodKeys, {} if changes is None else changes, where)
-    fixed = merge(common, expand(_mapping(extra.overrides, f"{where}.overrides"), f"{where}.overrides"))
+    own = _mapping(extra.overrides, f"{where}.overrides")
     base = methods[name]
+    config = with_overrides(base.config, common, f"{panel}.overrides", below=recipe)
+    config = with_overrides(config, own, f"{where}.overrides", below=recipe)
+    fixed = merge(expand(common, f"{panel}.overrides"), expand(own, f"{where}.overrides"))
     # What a panel fixes is no longer searched there.
     searched = {key: values for key, values in base.grid.items() if lookup(fixed, key) is None}
     return MethodEntry(
         name=name,
         label=base.label,
-        config=merge(base.config, fixed),
-        grid={**searched, **_grid(extra.grid, f"{where}.grid")},
+        config=_strategy_overlay(config, where),
+        grid={**searched, **_grid(extra.grid, merge(recipe, config), f"{where}.grid")},
     )

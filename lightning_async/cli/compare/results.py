@@ -132,9 +132,15 @@ class ResultFolder:
 
         The arguments and errors are those of `check_owner`.
         """
-        self.check_owner(name, identity, extend=extend)
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / LOCK).open("w") as lock:
+        try:
+            self.check_owner(name, identity, extend=extend)
+            self.path.mkdir(parents=True, exist_ok=True)
+            opened = (self.path / LOCK).open("w")
+        except OSError as error:
+            raise ComparisonError(
+                f"{self.path} cannot be made or written: {error.strerror}; choose another folder with --output"
+            ) from error
+        with opened as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
