@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningModule, Trainer
 from typing_extensions import override
 
@@ -32,8 +33,15 @@ class LogicalTimeLimit(Callback):
 
     @override
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit":
-            simulated_strategy(trainer, self)
+        if stage != "fit":
+            return
+        simulated_strategy(trainer, self)
+        for name, least in (("min_steps", trainer.min_steps), ("min_epochs", trainer.min_epochs)):
+            if least:
+                raise MisconfigurationException(
+                    f"Trainer({name}={least}) would have the run go on after LogicalTimeLimit({self.time:g}) has ended "
+                    f"it. Remove {name}, or the limit."
+                )
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from typing import Any, Literal
+from typing import Any, Literal, SupportsFloat
 
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -33,6 +34,7 @@ class TimeToTarget(Callback):
 
     Raises:
         ValueError: if `mode` or `window` is not allowed, `value` is not a number, or `metric` is not a name.
+        TypeError: if `stop` is not a bool.
 
     Example:
         >>> from lightning.pytorch import Trainer
@@ -45,8 +47,10 @@ class TimeToTarget(Callback):
     ) -> None:
         if not isinstance(metric, str) or not metric:
             raise ValueError(f"metric must be the name of a logged validation metric, got {metric!r}")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        if isinstance(value, (bool, str)) or not isinstance(value, SupportsFloat) or math.isnan(float(value)):
             raise ValueError(f"value must be a number, got {value!r}")
+        if not isinstance(stop, bool):
+            raise TypeError(f"stop must be True or False, got {stop!r}")
         self.metric = metric
         self.value = float(value)
         self.mode = one_of("mode", mode, ("max", "min"))
@@ -54,7 +58,7 @@ class TimeToTarget(Callback):
         self.stop = stop
         self.time: float | None = None
         """Logical time at which the target was reached; None if it was not."""
-        self._last: deque[float] = deque(maxlen=window)
+        self._last: deque[float] = deque(maxlen=self.window)
 
     @property
     def state_key(self) -> str:

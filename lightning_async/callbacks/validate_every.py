@@ -105,13 +105,19 @@ class ValidateEvery(Callback):
     def _due(self, trainer: Trainer) -> bool:
         """Whether the iterate is current at a multiple that was not passed yet."""
         strategy = simulated_strategy(trainer, self)
-        first = math.ceil(strategy.logical_time / self.logical_time)
         last = self._multiples_before(strategy.next_time)
+        first = math.ceil(strategy.logical_time / self.logical_time)
         return last >= max(first, self._passed + 1)
 
     def _multiples_before(self, time: float) -> int:
         """Number of the last multiple before `time`, 0 if there is none."""
-        return max(0, math.ceil(time / self.logical_time) - 1)
+        multiples = time / self.logical_time
+        if math.isinf(multiples):
+            raise MisconfigurationException(
+                f"ValidateEvery(logical_time={self.logical_time}) has more multiples before logical time {time:g} than "
+                f"can be counted. Use a grid as coarse as the worker times or coarser."
+            )
+        return max(0, math.ceil(multiples) - 1)
 
     @override
     def state_dict(self) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class StepLoader:
 
     Raises:
         TypeError: if a partition is asked for and the data cannot be split.
+        ValueError: if the data make no mini-batch.
     """
 
     # Lightning sets the epoch of samplers that it finds on a loader; the epochs of the data are counted here.
@@ -55,6 +56,8 @@ class StepLoader:
         self.loader = loader
         self._jobs_per_step = jobs_per_step
         length = _length(loader)
+        if length == 0 and partition is None:
+            raise ValueError(_too_few(loader))
         self._steps_per_epoch = None if length is None else max(1, length // (jobs_per_step or 1))
         self._limited = max_steps_per_epoch is not None
         limit = None if max_steps_per_epoch is None else max_steps_per_epoch * (jobs_per_step or 1)
@@ -90,6 +93,22 @@ class StepLoader:
     def positions(self) -> dict[int, Position]:
         """Next mini-batch of every shard that has been read, after the steps that were made."""
         return self._cursor.positions
+
+    @property
+    def keeps_position(self) -> bool:
+        """Whether a run that is resumed goes on where it was, in the middle of an epoch too."""
+        return self._minibatches is not None
+
+    @property
+    def size(self) -> dict[str, int | None]:
+        """Batch size and number of samples, by which changed data are recognized; None where they are not known."""
+        sampler = getattr(self.loader, "batch_sampler", None)
+        batch_size = getattr(self.loader, "batch_size", None) or getattr(sampler, "batch_size", None)
+        dataset = getattr(self.loader, "dataset", None)
+        return {
+            "batch_size": batch_size if isinstance(batch_size, int) else None,
+            "samples": _length(dataset),
+        }
 
     @property
     def _iterator(self) -> Any:
@@ -185,6 +204,24 @@ def _length(loader: Any) -> int | None:
         return len(loader) if isinstance(loader, Sized) else None
     except TypeError:  # a DataLoader of an IterableDataset without a length has a __len__ that raises
         return None
+
+
+def _too_few(loader: Any) -> str:
+    """Why there is not a single mini-batch, and what to do."""
+    samples = _length(getattr(loader, "dataset", None))
+    batch_size = getattr(loader, "batch_size", None)
+    if not samples:
+        return f"the training data ({type(loader).__name__}) are empty, length 0: there is nothing to train on"
+    if batch_size is not None and loader.drop_last and samples < batch_size:
+        return (
+            f"the training data have {samples} samples, fewer than batch_size={batch_size}, and drop_last=True drops "
+            f"the incomplete mini-batch: nothing is left to train on. Use batch_size={samples} or less, or "
+            f"drop_last=False."
+        )
+    return (
+        f"the sampler of the training data makes no mini-batch of {samples} samples. Check its length, batch_size and "
+        f"drop_last."
+    )
 
 
 def _is_map_style(loader: Any) -> bool:

@@ -20,6 +20,13 @@ from lightning_async.data import Partition
 from lightning_async.methods import Method
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.strategies.resuming import (
+    check_saved_run,
+    check_saved_state,
+    ignore_not_resumable,
+    load_engine,
+    warn_if_changed,
+)
 from lightning_async.strategies.simulated import SimulatedStrategy
 
 CHECKPOINT_KEY = "lightning_async"
@@ -83,6 +90,8 @@ class ScheduledStrategy(SimulatedStrategy):
         self._started = False
         self._started_at = 0
         self._warned = False
+        self._size_before: Mapping[str, int | None] = {}
+        self._heed_again: Callable[[], None] | None = None
 
     @property
     @abstractmethod
@@ -130,6 +139,7 @@ class ScheduledStrategy(SimulatedStrategy):
             super().setup(trainer)
             return
         self._check_trainer(trainer)
+        self._size_before = {}
         # A second fit of the same module continues the first, as the Trainer's own counters do.
         engine = self._engine
         goes_on = engine is not None and self._started_at + engine.completed == trainer.global_step > 0
@@ -150,7 +160,29 @@ class ScheduledStrategy(SimulatedStrategy):
         self._start_engine()
 
     @override
+    def on_train_start(self) -> None:
+        super().on_train_start()
+        loader = self._step_loader
+        if loader is None:
+            return
+        warn_if_changed(self._size_before, loader.size)
+        self._size_before = {}
+        if loader.keeps_position:
+            self._heed_again = ignore_not_resumable()
+
+    @override
+    def teardown(self) -> None:
+        self._heed_warnings()
+        super().teardown()
+
+    def _heed_warnings(self) -> None:
+        if self._heed_again is not None:
+            self._heed_again()
+            self._heed_again = None
+
+    @override
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        self._heed_warnings()
         if self._started and batch_idx > 0:
             raise MisconfigurationException(
                 f"{type(self._module).__name__} made no optimizer step in the last batch (its optimizer_step did not "
@@ -188,6 +220,8 @@ class ScheduledStrategy(SimulatedStrategy):
             loader = self._step_loader
             checkpoint[CHECKPOINT_KEY] = {
                 "run": self._fingerprint(),
+                "started_at": self._started_at,
+                "size": loader.size if loader is not None else {},
                 self._state_key: self._engine.state_dict(),
                 "data": {shard: tuple(at) for shard, at in loader.positions.items()} if loader is not None else {},
             }
@@ -211,12 +245,15 @@ class ScheduledStrategy(SimulatedStrategy):
                 f"Trainer(max_epochs={trainer.max_epochs}, max_steps={trainer.max_steps}): with two limits a resumed "
                 f"run can end too early. Give one: max_epochs=-1 beside max_steps, or max_epochs alone."
             )
+        check_saved_run(state, CHECKPOINT_KEY)
         self._check_fingerprint(state["run"])
+        check_saved_state(state, CHECKPOINT_KEY, self._state_key, checkpoint["global_step"])
         completed = state[self._state_key]["completed"]
         self._start_data(completed, state["data"])
         self._start(checkpoint["global_step"] - completed)
+        self._size_before = state.get("size", {})
         if self._engine is not None:
-            self._engine.load_state_dict(state[self._state_key])
+            load_engine(self._engine.load_state_dict, state[self._state_key])
 
     @property
     def _scaler(self) -> torch.amp.GradScaler | None:

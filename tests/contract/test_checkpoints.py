@@ -1,5 +1,6 @@
 """What is in a checkpoint, who can read it, and what it may be continued with."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,86 @@ def test_the_size_of_a_checkpoint_follows_the_iterates_in_use() -> None:
     ]
     assert 1 <= len(asgd) <= 3
     assert rennala == {}
+
+
+def without(*path):
+    def damage(state) -> None:
+        for key in path[:-1]:
+            state = state[key]
+        del state[path[-1]]
+
+    return damage
+
+
+def completed(value):
+    def damage(state) -> None:
+        state["server"]["completed"] = value
+
+    return damage
+
+
+def position(value):
+    def damage(state) -> None:
+        state["data"][-1] = value
+
+    return damage
+
+
+DAMAGES = {
+    "a position that is none": (position(3), "the position in the data, 3 of stream -1, is none"),
+    "a negative position": (position((0, -2)), "the position in the data"),
+    "no run": (without("run"), "has no 'run'"),
+    "no schedule": (without("server"), "has no 'server'"),
+    "no positions": (without("data"), "has no 'data'"),
+    "no count": (without("server", "completed"), "is None"),
+    "no iterates": (without("server", "versions"), "has no 'versions'"),
+    "a negative count": (completed(-1), "is -1"),
+    "a count that is a fraction": (completed(1.5), "is 1.5"),
+    "a count of another step": (completed(4), "has made 4 steps, and the Trainer is at step 6"),
+    "a count beyond the weights": (completed(9), "has made 9 steps, and the Trainer is at step 6"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_with_what_is_wrong(damage: str) -> None:
+    path = saved(strategy_of("clipped_asgd"))
+    state = torch.load(path)
+    inflict, message = DAMAGES[damage]
+    inflict(state[KEY])
+    torch.save(state, path)
+    with pytest.raises(MisconfigurationException, match=f"damaged or was edited.*{message}.*load_from_checkpoint"):
+        fit(strategy_of("clipped_asgd"), max_steps=10, ckpt_path=path)
+
+
+def test_changed_data_are_named_when_a_run_is_resumed() -> None:
+    path = saved(strategy_of("clipped_asgd"))
+    before = loader()
+    changed = loader(batch_size=before.batch_size + 1)
+    message = f"batch_size={before.batch_size}, samples=.*batch_size={changed.batch_size}, samples="
+    with pytest.warns(UserWarning, match=message):
+        fit(strategy_of("clipped_asgd"), max_steps=10, ckpt_path=path, data=changed)
+
+
+def test_a_checkpoint_that_does_not_know_its_data_is_resumed() -> None:
+    path = saved(strategy_of("clipped_asgd"))
+    state = torch.load(path)
+    del state[KEY]["size"], state[KEY]["started_at"]
+    torch.save(state, path)
+    whole = fit(strategy_of("clipped_asgd"), max_steps=10)
+    resumed = fit(strategy_of("clipped_asgd"), max_steps=10, ckpt_path=path)
+    assert differences(outcome(whole), outcome(resumed)) == []
+
+
+def messages(name: str | None, path: str) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(strategy_of(name) if name else None, max_steps=10, ckpt_path=path)
+    return [str(warning.message) for warning in caught]
+
+
+def test_nothing_is_said_of_positions_that_are_kept() -> None:
+    path = saved(strategy_of("clipped_asgd"), max_steps=5)
+    assert not any(
+        "not resumable" in message or "training data" in message for message in messages("clipped_asgd", path)
+    )
+    assert any("not resumable" in message for message in messages(None, path))  # of a plain Trainer it is still said

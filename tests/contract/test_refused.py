@@ -270,3 +270,12 @@ def test_a_second_estimate_that_the_optimizer_cannot_take() -> None:
 def test_a_fraction_of_data_of_unknown_length() -> None:
     with pytest.raises(MisconfigurationException, match="limit_train_batches"):
         quiet(strategy=strategy(), max_steps=3, limit_train_batches=0.5).fit(Classifier(), DataLoader(Stream()))
+
+
+def test_data_without_a_sample() -> None:
+    refused("length 0", data=DataLoader(torch.zeros(0, 2)), error=ValueError)
+
+
+def test_fewer_samples_than_a_mini_batch_that_are_dropped() -> None:
+    few = DataLoader(torch.zeros(3, 2), batch_size=4, drop_last=True)
+    refused(r"3 samples, fewer than batch_size=4, and drop_last=True.*batch_size=3 or less", data=few, error=ValueError)
