@@ -28,8 +28,8 @@ class Result:
     """What a run left behind.
 
     Attributes:
-        times: Logical time of every evaluation.
-        gaps: f(x) - min f at every evaluation.
+        times: Logical time of every evaluation, at equal distances from 0.
+        gaps: f(x) - min f of the iterate that stands at that time.
         updates: Server updates made.
         discarded: Jobs that were stopped or refused.
     """
@@ -54,8 +54,10 @@ def execute(run: Run) -> Result:
     began = time.perf_counter()
     problem = Quadratic(run.dimension, run.noise, run.seed)
     x = problem.start()
+    # Updates come in bursts when many workers finish together: what counts is the iterate that stands at a time, not
+    # the one that a burst passes through, hence the copy of the iterate before each update.
+    standing = x.clone()
     times, gaps = [0.0], [problem.gap(x)]
-    spacing = run.horizon / run.evaluations
     status: Literal["finished", "diverged"] = "finished"
     simulation = simulate(
         run.make_method(),
@@ -65,22 +67,27 @@ def execute(run: Run) -> Result:
         lambda job: [problem.gradient(x)],
         max_time=run.horizon,
     )
-    for step in simulation:
-        if step.time < times[-1] + spacing:
-            continue
-        times.append(step.time)
-        gaps.append(problem.gap(x))
-        if not gaps[-1] <= _DIVERGED * gaps[0]:
-            status = "diverged"
-            times.pop(), gaps.pop()
+    while len(times) <= run.evaluations:
+        step = next(simulation, None)
+        gap = None
+        while len(times) <= run.evaluations and (step is None or _time(run, len(times)) < step.time):
+            gap = problem.gap(standing) if gap is None else gap
+            if not gap <= _DIVERGED * gaps[0]:
+                status = "diverged"
+                break
+            times.append(_time(run, len(times)))
+            gaps.append(gap)
+            if run.stop is not None and gap <= run.stop:
+                break
+        if status == "diverged" or (run.stop is not None and gaps[-1] <= run.stop):
             break
-        if run.stop is not None and gaps[-1] <= run.stop:
-            break
-    else:
-        times.append(run.horizon)
-        gaps.append(problem.gap(x))
+        standing.copy_(x)
     server = simulation.server
     return Result(status, times, gaps, server.completed, server.discarded, time.perf_counter() - began)
+
+
+def _time(run: Run, evaluation: int) -> float:
+    return run.horizon * evaluation / run.evaluations
 
 
 class Results:

@@ -77,7 +77,7 @@ class Run:
     @property
     def key(self) -> str:
         """Hash of everything that determines the result."""
-        return fingerprint(asdict(self))
+        return fingerprint({**asdict(self), "measure": "standing iterate"})
 
     @property
     def name(self) -> str:

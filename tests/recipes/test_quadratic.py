@@ -103,7 +103,21 @@ def test_a_run_equals_simulate() -> None:
     updates = sum(1 for _ in steps)
     result = execute(run)
     assert (result.updates, result.gaps[-1], result.times[-1]) == (updates, problem.gap(x), 60.0)
-    assert all(b - a >= 60.0 / 40 for a, b in zip(result.times[:-2], result.times[1:-1], strict=True))
+    assert result.times == [60.0 * number / 40 for number in range(41)]
+
+
+def test_an_evaluation_is_of_the_iterate_that_stands_at_that_time() -> None:
+    run = replace(SMALL, evaluations=7).run("sqrt", "ringmaster", (0.2, 8), 1, tuning=False)
+    problem = Quadratic(30, 0.01, seed=1)
+    x = problem.start()
+    optimizer = torch.optim.SGD([x], lr=0.2)
+    trace = [(0.0, problem.gap(x))]
+    for step in simulate(
+        RingmasterASGD(8), run.make_cluster(), [x], optimizer, lambda job: [problem.gradient(x)], max_time=60.0
+    ):
+        trace.append((step.time, problem.gap(x)))
+    result = execute(run)
+    assert result.gaps == [[gap for time, gap in trace if time <= at][-1] for at in result.times]
 
 
 def test_runs_of_a_grid_end_at_the_target_and_agree_until_then() -> None:
