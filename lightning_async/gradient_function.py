@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 
 from torch import Tensor
 
@@ -64,7 +64,7 @@ class GradientFunction:
             check_gradient(self._last, self._parameters)
 
 
-def check_gradient(gradient: Gradient, parameters: Sequence[Tensor]) -> None:
+def check_gradient(gradient: object, parameters: Sequence[Tensor]) -> None:
     """Refuse what is not a gradient with respect to `parameters`.
 
     Raises:
@@ -72,7 +72,8 @@ def check_gradient(gradient: Gradient, parameters: Sequence[Tensor]) -> None:
         ValueError: if it is not one entry per parameter, of the shape, dtype and device of the parameter.
     """
     if isinstance(gradient, (Tensor, str)) or not isinstance(gradient, Sequence) or len(gradient) != len(parameters):
-        length = f" of length {len(gradient)}" if hasattr(gradient, "__len__") and _has_length(gradient) else ""
+        scalar = isinstance(gradient, Tensor) and gradient.ndim == 0
+        length = f" of length {len(gradient)}" if isinstance(gradient, Sized) and not scalar else ""
         raise ValueError(
             f"gradient_fn must return a sequence of one tensor per parameter, {len(parameters)} in all, in a list or "
             f"tuple, got {type(gradient).__name__}{length}"
@@ -90,7 +91,3 @@ def check_gradient(gradient: Gradient, parameters: Sequence[Tensor]) -> None:
                 f"gradient_fn must return for parameter {index} a tensor of its shape {tuple(p.shape)}, {p.dtype}, on "
                 f"{p.device}, got shape {tuple(g.shape)}, {g.dtype}, on {g.device}"
             )
-
-
-def _has_length(value: object) -> bool:
-    return not isinstance(value, Tensor) or value.ndim > 0

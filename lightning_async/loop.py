@@ -41,6 +41,7 @@ class Simulation(Iterator[Step]):
         self._compute = GradientFunction(gradient_fn, server.parameters, check_all=not one_job)
         self._max_steps = math.inf if max_steps is None else max_steps
         self._max_time = math.inf if max_time is None else max_time
+        server.horizon = self._max_time
 
     def __next__(self) -> Step:
         server = self.server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -10,6 +11,7 @@ from typing_extensions import override
 
 from lightning_async.callbacks.strategy import simulated_strategy
 from lightning_async.methods.arguments import positive
+from lightning_async.strategies import ParameterServerStrategy
 
 
 class LogicalTimeLimit(Callback):
@@ -46,6 +48,7 @@ class LogicalTimeLimit(Callback):
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         simulated_strategy(trainer, self).check_budget(self.time)
+        self._look_until(trainer, self.time)
         self._stop_if_next_is_late(trainer)
 
     @override
@@ -53,6 +56,26 @@ class LogicalTimeLimit(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self._stop_if_next_is_late(trainer)
+
+    @override
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if trainer.should_stop:  # and yet it goes on, for the sake of min_steps or min_epochs
+            self._look_until(trainer, math.inf)
+
+    @override
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if stage == "fit":
+            self._look_until(trainer, math.inf)
+
+    @override
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self._look_until(trainer, math.inf)
+
+    def _look_until(self, trainer: Trainer, time: float) -> None:
+        """Look for steps of a server until then, as one that is never complete would be looked for in vain."""
+        strategy = trainer.strategy
+        if isinstance(strategy, ParameterServerStrategy) and strategy.server is not None:
+            strategy.server.horizon = time
 
     def _stop_if_next_is_late(self, trainer: Trainer) -> None:
         if simulated_strategy(trainer, self).next_time > self.time:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import SupportsFloat, SupportsIndex, TypeVar
+
+import numpy as np
 
 T = TypeVar("T", bound=str)
 
@@ -14,9 +17,39 @@ def positive(name: str, value: SupportsFloat) -> float:
     Raises:
         ValueError: if it is not (NaN included).
     """
-    if isinstance(value, (bool, str)) or not isinstance(value, SupportsFloat) or not float(value) > 0:
+    if isinstance(value, (bool, np.bool_, str)) or not isinstance(value, SupportsFloat) or not _float(value) > 0:
         raise ValueError(f"{name} must be a number > 0, got {value!r}")
-    return float(value)
+    return _float(value)
+
+
+def positive_finite(name: str, value: SupportsFloat) -> float:
+    """Return `value` as a float if it is a number > 0 and not infinite.
+
+    Raises:
+        ValueError: if it is not (NaN included).
+    """
+    number = positive(name, value)
+    if number == math.inf:
+        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+    return number
+
+
+def boolean(name: str, value: bool) -> bool:
+    """Return `value` if it is True or False, and not merely something that counts as true.
+
+    Raises:
+        TypeError: if it is not.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def _float(value: SupportsFloat) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond the range of floats
+        return math.inf
 
 
 def positive_int(name: str, value: SupportsIndex) -> int:
@@ -25,7 +58,7 @@ def positive_int(name: str, value: SupportsIndex) -> int:
     Raises:
         ValueError: if it is not.
     """
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or operator.index(value) < 1:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, SupportsIndex) or operator.index(value) < 1:
         raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
     return operator.index(value)
 

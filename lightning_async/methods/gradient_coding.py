@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import count
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from lightning_async.coding import AllocationMethod, QuantizerName, make_quantiz
 from lightning_async.coding.registry import QUANTIZERS
 from lightning_async.coding.validation import MAX_BITS, as_count
 from lightning_async.coding.variance import check_zmax
-from lightning_async.methods.arguments import one_of, positive
+from lightning_async.methods.arguments import boolean, one_of, positive, positive_finite
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.code_design import (
     FIXED_WEIGHT_CODES,
@@ -74,6 +74,7 @@ class GradientCoding(Method):
             to that of the full gradient.
 
     Raises:
+        TypeError: if a flag is not a bool.
         ValueError: if an argument has a value that is not allowed; at the start of a run, if `bits` does not fit the
             number of workers or leaves none of them enough, or the code cannot be made.
 
@@ -115,24 +116,28 @@ class GradientCoding(Method):
         self.bits = _bits(bits, QUANTIZERS[quantizer].min_bits)
         self.decoder = _decoder("decoder", decoder, code)
         self.partitions = as_count(partitions, "partitions")
-        self.deadline = positive("deadline", deadline)
+        self.deadline = positive_finite("deadline", deadline)
         self.second = None if second is None else _decoder("second", second, code)
         self.allocation = None if allocation is None else one_of("allocation", allocation, get_args(AllocationMethod))
         self.zmax = check_zmax(zmax)
-        self.kappa = None if kappa is None else positive("kappa", kappa)
+        self.kappa = None if kappa is None else positive_finite("kappa", kappa)
         self.bucket = as_count(bucket, "bucket")
         lowest = -1.0 / max(self.partitions - 1, 1)
-        if rho is not None and not lowest <= rho <= 1.0:
+        if rho is not None and (
+            isinstance(rho, (bool, np.bool_))
+            or not isinstance(rho, (int, float, np.number))
+            or not lowest <= rho <= 1.0
+        ):
             raise ValueError(f"rho must be in [{lowest:.4g}, 1] for {partitions} partitions, or None; got {rho!r}")
         self.rho = rho
         self.strength = positive("strength", strength)
         self.replication = as_count(replication, "replication")
-        self.rescale = rescale
+        self.rescale = boolean("rescale", rescale)
         self.cap = None if cap is None else positive("cap", cap)
         self.rotations = as_count(rotations, "rotations")
-        self.counted = counted
+        self.counted = boolean("counted", counted)
         self.replan = as_count(replan, "replan")
-        self.measure_error = measure_error
+        self.measure_error = boolean("measure_error", measure_error)
         self._coordinates: int | None = None
 
     def steps(self, cluster: Cluster) -> Iterator[Step]:
@@ -258,9 +263,9 @@ class GradientCoding(Method):
         return gaussian_crest_factor(bucket, symmetric=self.quantizer == "qsgd")
 
 
-def _bits(bits: int | Sequence[int], least: int) -> int | tuple[int, ...]:
-    if not isinstance(bits, Sequence):
-        return as_count(bits, "bits")
+def _bits(bits: object, least: int) -> int | tuple[int, ...]:
+    if isinstance(bits, (str, bytes)) or not isinstance(bits, Sequence):
+        return as_count(cast("int", bits), "bits")
     wrong = [
         (worker, z) for worker, z in enumerate(bits) if type(z) is not int or not (z == 0 or least <= z <= MAX_BITS)
     ]

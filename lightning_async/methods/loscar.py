@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from lightning_async.methods.arguments import boolean
 from lightning_async.methods.masks import Indices, RandomMask
 from lightning_async.methods.merging import Corrected, Mixing
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -66,11 +67,9 @@ class LOSCAR(ReplicaMethod):
         else:
             self.merge = _fraction("merge", merge, "the weight of a replica's own progress")
             self.rule = Mixing(self.merge)
-        if not isinstance(overlap, bool):
-            raise TypeError(f"overlap must be True or False, got {overlap!r}")
         if mask is not None and not callable(mask):
             raise TypeError(f"mask must be a function (round, d) -> coordinates, or None, got {mask!r}")
-        self.overlap = overlap
+        self.overlap = boolean("overlap", overlap)
         self.mask = mask
         self.silent = mask is None and self.sparsity == 0.0
         self._random = RandomMask(self.sparsity)

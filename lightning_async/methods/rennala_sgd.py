@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from lightning_async.methods.arguments import positive_int
+from lightning_async.methods.arguments import boolean, positive_int
 from lightning_async.methods.averaging import AveragingMethod
 from lightning_async.simulation import Cluster, Job, Step
 
@@ -23,11 +23,12 @@ class RennalaSGD(AveragingMethod):
 
     Raises:
         ValueError: if `batch` is not a positive integer.
+        TypeError: if `stops` is not a bool.
     """
 
     def __init__(self, batch: int, stops: bool = True) -> None:
         self.batch = positive_int("batch", batch)
-        self.stops = stops
+        self.stops = boolean("stops", stops)
 
     def steps(self, cluster: Cluster) -> Iterator[Step]:
         """One update per `batch` gradients taken at the current iterate."""

@@ -107,6 +107,11 @@ class ReplicaMethod(Described, ABC):
             raise TypeError(f"the rounds of {type(self).__name__} need a SimulatedCluster, got {cluster!r}")
         duration = cluster.times.sampler(cluster.seed)
         fastest = min(cluster.times.constant or (duration(worker, 0, 0.0) for worker in cluster.workers))
+        if fastest == np.inf:
+            raise ValueError(
+                f"no worker ever finishes its first local step with {cluster.times!r}, but a round waits for one step "
+                f"of every worker: use times that are finite"
+            )
         if self.compute_window * (1 + 1e-9) < fastest:
             raise ValueError(
                 f"compute_window={self.compute_window:g} is shorter than the fastest local step, {fastest:g} of "

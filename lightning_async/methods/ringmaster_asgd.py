@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import isqrt
 from typing import Literal
 
-from lightning_async.methods.arguments import positive_int
+from lightning_async.methods.arguments import boolean, positive_int
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.simulation import Cluster, Step
 
@@ -28,6 +28,7 @@ class RingmasterASGD(Method):
 
     Raises:
         ValueError: if `threshold` is neither a positive integer nor "adaptive".
+        TypeError: if `stops` is not a bool.
     """
 
     supports_sparse = True
@@ -38,7 +39,7 @@ class RingmasterASGD(Method):
         self.threshold: int | Literal["adaptive"] = (
             "adaptive" if isinstance(threshold, str) else positive_int("threshold", threshold)
         )
-        self.stops = stops
+        self.stops = boolean("stops", stops)
 
     def threshold_at(self, index: int) -> int:
         """R_k of step k = `index`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +15,7 @@ from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
+from lightning_async.simulation.waiting import PastHorizon
 
 ComputeGradient: TypeAlias = Callable[[Job, int], Gradient | None]
 
@@ -70,6 +72,8 @@ class ParameterServer:
         self.cluster = cluster.start(method.message_bytes(cluster), sharded=sharded)
         self._schedule = method.steps(VersionedCluster(self.cluster, self.versions))
         self._pending: Step | None = None
+        self._late: Step | None = None
+        self._horizon, self._cut_short = math.inf, False
         self.completed = 0
         """Number of steps that have been made: the index of the newest iterate."""
         self.logical_time = 0.0
@@ -80,10 +84,45 @@ class ParameterServer:
         """Gradients left out because they were not finite or missing."""
 
     def next_step(self) -> Step:
-        """The step that comes next. It stays the same until `after_update`; asking for it computes no gradient."""
+        """The step that comes next. It stays the same until `after_update`; asking for it computes no gradient.
+
+        If there is none by the horizon, a step without jobs that cannot be made, at the time of the first arrival after
+        the horizon.
+        """
         if self._pending is None:
-            self._pending = next(self._schedule)
+            try:
+                self._pending = next(self._schedule)
+            except PastHorizon as signal:
+                self._late, self._cut_short = Step(self.completed, signal.time, ()), True
+                return self._late
+            except StopIteration:
+                if self._late is not None:
+                    return self._late
+                if not self._cut_short:
+                    raise
+                self._replay()
+                return self.next_step()
         return self._pending
+
+    @property
+    def horizon(self) -> float:
+        """Logical time after which no step is looked for, so that one that takes for ever can be seen to be late."""
+        return self._horizon
+
+    @horizon.setter
+    def horizon(self, time: float) -> None:
+        if time != self._horizon:
+            self._horizon, self._late = time, None
+            self.cluster.horizon = min(time, sys.float_info.max)
+
+    def _replay(self) -> None:
+        """Bring a schedule that ended at an earlier horizon back to where it was after the last step."""
+        self.versions.restart()
+        self.cluster = self.cluster.start(self.method.message_bytes(self.cluster))
+        self._schedule, self._cut_short = self.method.steps(VersionedCluster(self.cluster, self.versions)), False
+        for _ in range(self.completed):
+            next(self._schedule)
+        self.cluster.horizon = min(self._horizon, sys.float_info.max)
 
     def direction(self, compute: ComputeGradient) -> Direction | None:
         """What the optimizer is to be given in this step.
@@ -147,6 +186,8 @@ class ParameterServer:
     def after_update(self) -> None:
         """The step has been made, whether the parameters changed or not."""
         step = self._pending or self.next_step()
+        if step is self._late:
+            raise RuntimeError(f"no step is made by the horizon, {self._horizon}: set `horizon` to a later time first")
         self._pending = None
         self.completed += 1
         self.logical_time = step.time

@@ -79,6 +79,11 @@ class Versions:
                 self._drop(version)
         self._released.clear()
 
+    def restart(self) -> None:
+        """No job is out: the schedule is about to be replayed. Copies are kept."""
+        self.out.clear()
+        self._released.clear()
+
     def _drop(self, version: int) -> None:
         copy = self._copies.pop(version, None)
         if copy is not None:

@@ -9,11 +9,13 @@ import hashlib
 import inspect
 import math
 import operator
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import SupportsFloat, SupportsIndex, cast
 
 import numpy as np
+import numpy.typing as npt
 
 _SHOWN_IN_FULL = 32
 
@@ -83,18 +85,41 @@ def count(name: str, value: SupportsIndex) -> int:
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool):
+    if number is None or isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if number < 1:
         raise ValueError(f"{name} must be at least 1, got {number}")
+    if number > sys.maxsize:
+        raise ValueError(f"{name} must be at most {sys.maxsize}, got {_short(number)}")
     return number
+
+
+def random_seed(value: SupportsIndex) -> int:
+    """`value` as the seed of a random number generator: an integer of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"seed must be an integer, got {value!r}")
+    if not 0 <= number < 2**64:
+        raise ValueError(f"seed must be an integer from 0 to 2**64 - 1, got {_short(number)}")
+    return number
+
+
+def _short(number: int) -> str:
+    # Python refuses to print integers of thousands of digits.
+    return str(number) if abs(number) < 10**100 else f"an integer of {number.bit_length()} bits"
 
 
 def real(name: str, value: SupportsFloat, at_least: float = -math.inf, above: float = -math.inf) -> float:
     """`value` as a finite float, within the bounds."""
-    if isinstance(value, (str, bool)) or not isinstance(value, SupportsFloat):
+    if isinstance(value, (str, bool, np.bool_)) or not isinstance(value, SupportsFloat):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond the range of floats
+        number = math.inf
     if not math.isfinite(number) or number < at_least or number <= above:
         bound = (
             f" of at least {at_least:g}" if at_least > -math.inf else f" above {above:g}" if above > -math.inf else ""
@@ -103,13 +128,21 @@ def real(name: str, value: SupportsFloat, at_least: float = -math.inf, above: fl
     return number
 
 
-def reals(name: str, values: Sequence[float], **bounds: float) -> tuple[float, ...]:
+def reals(name: str, values: Sequence[float] | npt.NDArray[np.float64], **bounds: float) -> tuple[float, ...]:
     """`values` as a tuple of finite floats, each within the bounds of `real`; the error names the first that is not."""
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__") or not hasattr(values, "__iter__"):
+    if (
+        isinstance(values, (str, bytes, Mapping, Set))  # a set has no order
+        or not hasattr(values, "__len__")
+        or not hasattr(values, "__iter__")
+    ):
         raise TypeError(f"{name} must be a sequence of numbers, got {values!r}")
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
+        for index, value in enumerate(values):
+            if isinstance(value, (str, bytes, bool, np.bool_)):  # numpy would make numbers of them
+                raise TypeError(f"{name}[{index}] must be a number, got {value!r}")
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         array = None
     if array is not None and array.ndim == 1:
         below = (array < bounds.get("at_least", -math.inf)) | (array <= bounds.get("above", -math.inf))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections import deque
 from heapq import heapify, heappop, heappush, heapreplace
 
+from lightning_async.simulation.arguments import random_seed
 from lightning_async.simulation.links import Link
-from lightning_async.simulation.primitives import NoArrivalError
 from lightning_async.simulation.records import Arrival, Job
+from lightning_async.simulation.waiting import nothing_arrives, too_late
 from lightning_async.simulation.worker_times import WorkerTimes, check_workers
 
 _new_tuple = tuple.__new__  # skips the generated __new__ of a NamedTuple, which costs more than the tuple itself
@@ -26,12 +28,13 @@ class SimulatedCluster:
         times: how long each worker computes one job.
         link: how long a message between server and worker takes. A job costs download + compute + upload; by default
             messages are free.
-        seed: seed of the worker times and of everything else random in a schedule. Two methods with the same seed see
-            the same time for the same (worker, job number).
+        seed: seed, 0 to 2**64 - 1, of the worker times and of everything else random in a schedule. Two methods with
+            the same seed see the same time for the same (worker, job number).
 
     Raises:
         TypeError: if `times` is not a `WorkerTimes`, `link` not a `Link` or `seed` not an integer.
-        ValueError: if `times` has no worker, or constant times that are negative, NaN, or not one for each worker.
+        ValueError: if `times` has no worker, or constant times that are negative, NaN, or not one for each worker, or
+            the seed is out of range.
 
     Example:
         >>> from lightning_async.simulation import FixedTimes, SimulatedCluster
@@ -52,18 +55,17 @@ class SimulatedCluster:
             )
         if link is not None and not isinstance(link, Link):
             raise TypeError(f"link must be a Link(latency, bandwidth) or None, got {link!r}")
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise TypeError(f"seed must be an integer, got {seed!r}")
         check_workers(times)
         self.times = times
         self.link = link if link is not None else Link()
-        self.seed = seed
+        self.seed = random_seed(seed)
         self.sharded = False
         self._reset(None)
 
     def _reset(self, message_bytes: float | None) -> None:
         self._num_workers = n = self.times.num_workers
         self.now = 0.0
+        self.horizon = sys.float_info.max  # nothing that arrives later is delivered: `next_arrival` raises
         unknown = message_bytes is None and self.link.bandwidth < math.inf
         self._message_time = math.nan if unknown else self.link.time(message_bytes)
         self._duration = self.times.sampler(self.seed)
@@ -185,6 +187,7 @@ class SimulatedCluster:
 
         Raises:
             NoArrivalError: if no job that is out will ever finish.
+            PastHorizon: if the next one finishes after `horizon`; such a run is over.
         """
         heap = self._heap
         if self._top_delivered:
@@ -195,11 +198,9 @@ class SimulatedCluster:
         try:
             time, worker, _ = heap[0]
         except IndexError:
-            raise NoArrivalError(
-                f"no job will ever arrive at logical time {self.now}: {len(self._endless)} of {self.num_workers} "
-                f"workers compute a job that never finishes, the others are idle; with {self.times!r}, use a method "
-                f"that does not wait for every worker, or times that are finite"
-            ) from None
+            raise nothing_arrives(len(self._endless), self.now, self.times) from None
+        if time > self.horizon:
+            raise too_late(time, self.now, self.times)
         self._top_delivered = True
         if len(heap) < self._num_workers or self._stale:
             computing = len(heap) - self._stale + len(self._endless)

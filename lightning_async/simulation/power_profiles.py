@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 from typing_extensions import override
 
@@ -155,6 +156,7 @@ class OutagePower(PiecewisePower):
         period: time after which the outages come again; None if they do not.
 
     Raises:
+        TypeError: if the outages are not pairs of numbers.
         ValueError: if the outages are out of order or reach beyond the period, or the power is not positive.
 
     Example:
@@ -165,9 +167,11 @@ class OutagePower(PiecewisePower):
     def __init__(self, outages: Sequence[tuple[float, float]], power: float = 1.0, period: float | None = None) -> None:
         self.power = real("power", power, above=0.0)
         checked: list[tuple[float, float]] = []
-        limit = math.inf if period is None else period
+        limit = math.inf if period is None else real("period", period, above=0.0)
         changes = {0.0: self.power}
-        for number, (begin, end) in enumerate(outages):
+        for number, outage in enumerate(_pairs(outages)):
+            begin, end = outage
+            end = end if isinstance(end, float) and end == math.inf else real(f"end of outages[{number}]", end)
             begin = real(f"begin of outages[{number}]", begin, at_least=checked[-1][1] if checked else 0.0)
             if not begin < end <= limit:
                 raise ValueError(
@@ -180,6 +184,15 @@ class OutagePower(PiecewisePower):
                 changes[float(end)] = self.power
         self.outages = tuple(checked)
         super().__init__(list(changes)[1:], list(changes.values()), period)
+
+
+def _pairs(outages: object) -> Sequence[tuple[float, float]]:
+    if isinstance(outages, (str, bytes)) or not isinstance(outages, Sequence):
+        raise TypeError(f"outages must be a sequence of pairs (begin, end), got {outages!r}")
+    for number, outage in enumerate(outages):
+        if isinstance(outage, (str, bytes)) or not isinstance(outage, Sequence) or len(outage) != 2:
+            raise TypeError(f"outages[{number}] must be a pair (begin, end), got {outage!r}")
+    return cast("Sequence[tuple[float, float]]", outages)
 
 
 class SinusoidalPower(Power):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from lightning_async.simulation.arguments import Described, count, real
+from lightning_async.simulation.arguments import Described, count, random_seed, real
 from lightning_async.simulation.random_blocks import block_sampler, philox
 from lightning_async.simulation.worker_times import Duration, WorkerTimes
 
@@ -141,8 +141,7 @@ class ExponentialStraggling(Described):
         self.threshold = real("threshold", threshold, at_least=1.0)
         self.low = real("low", low, above=0.0)
         self.high = real("high", high, at_least=self.low)
-        self.seed = seed
-        philox(seed, 0, _DOMAIN)
+        self.seed = random_seed(seed)
 
     def __call__(self, round: int) -> npt.NDArray[np.float64]:
         """Probability of straggling of each worker in a round, shape (n,)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from csv import DictReader
+from csv import Error as CSVError
+from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -31,6 +33,7 @@ class TraceTimes(WorkerTimes):
         durations: for each worker its measured durations, in seconds.
 
     Raises:
+        TypeError: if `csv` is not a path.
         FileNotFoundError: if there is no such file.
         ValueError: if the order is unknown, or the file is not as described; the message names the line.
 
@@ -48,9 +51,18 @@ class TraceTimes(WorkerTimes):
     def __init__(self, csv: str | Path, order: TraceOrder = "cycle") -> None:
         if order not in get_args(TraceOrder):
             raise ValueError(f"order must be one of {', '.join(get_args(TraceOrder))}, got {order!r}")
+        if not isinstance(csv, (str, PathLike)):
+            raise TypeError(f"csv must be the path of a file, got {csv!r}")
         self.csv = str(csv)
         self.order = order
-        self.durations = _read(Path(csv))
+        try:
+            self.durations = _read(Path(csv))
+        except IsADirectoryError:
+            raise ValueError(f"csv must be a file, got the folder {self.csv!r}; name the file in it") from None
+        except (UnicodeDecodeError, CSVError) as error:
+            raise ValueError(
+                f"{self.csv} is not a CSV file in UTF-8 ({error}); write the columns worker and seconds as text"
+            ) from None
         self.num_workers = len(self.durations)
 
     def __repr__(self) -> str:

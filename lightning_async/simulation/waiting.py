@@ -1,0 +1,39 @@
+"""What becomes of a schedule that waits for an arrival that does not come, or not in time."""
+
+from __future__ import annotations
+
+import math
+
+from lightning_async.simulation.primitives import NoArrivalError
+from lightning_async.simulation.worker_times import WorkerTimes
+
+
+class PastHorizon(Exception):  # noqa: N818  a signal: nothing is wrong
+    """The next arrival, at `time`, comes after the horizon of the run.
+
+    Args:
+        time: when it comes, in logical time.
+    """
+
+    def __init__(self, time: float) -> None:
+        super().__init__(f"the next arrival comes at logical time {time}, after the horizon of the run")
+        self.time = time
+
+
+def too_late(time: float, now: float, times: WorkerTimes) -> NoArrivalError | PastHorizon:
+    """Why an arrival after the horizon is not delivered."""
+    if time < math.inf:
+        return PastHorizon(time)
+    return NoArrivalError(
+        f"the clock cannot show when the next job arrives: at logical time {now}, with {times!r}, it exceeds the "
+        f"largest float; measure times in a larger unit"
+    )
+
+
+def nothing_arrives(endless: int, now: float, times: WorkerTimes) -> NoArrivalError:
+    """Why nothing will ever arrive."""
+    return NoArrivalError(
+        f"no job will ever arrive at logical time {now}: {endless} of {times.num_workers} workers compute a job that "
+        f"never finishes, the others are idle; with {times!r}, use a method that does not wait for every worker, or "
+        f"times that are finite"
+    )
