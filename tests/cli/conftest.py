@@ -34,14 +34,17 @@ def overlay(method: str, **arguments: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recipe and three method overlays, as files."""
+    """A recipe and four method overlays, as files."""
     folder = tmp_path_factory.mktemp("configs")
     (folder / "methods").mkdir()
+    local = overlay("LocalSGD", compute_window=2.0)
+    local["trainer"]["strategy"]["class_path"] = "lightning_async.LocalSGDStrategy"
     (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE))
     for name, content in {
         "asgd": overlay("ASGD"),
         "clipped_asgd": overlay("ClippedASGD", clip=1.0),
         "minibatch_sgd": overlay("MinibatchSGD"),
+        "local_sgd": local,
     }.items():
         (folder / "methods" / f"{name}.yaml").write_text(yaml.safe_dump(content))
     return folder

@@ -200,6 +200,46 @@ def test_a_configuration_that_cannot_be_built_stops_the_comparison_before_it_sta
     assert not list((tmp_path / "out").glob("runs/*"))
 
 
+NEVER = {
+    "class_path": "lightning_async.simulation.FixedTimes",
+    "init_args": {"times": [float("inf"), float("inf")]},
+}
+SLOW = {"class_path": "lightning_async.simulation.FixedTimes", "init_args": {"times": [30.0, 40.0]}}
+FAR = {
+    "times": {"class_path": "lightning_async.simulation.FixedTimes", "init_args": {"times": [1.0, 1.0]}},
+    "link": {"class_path": "lightning_async.simulation.Link", "init_args": {"latency": 30.0}},
+}
+NOBODY = {"class_path": "lightning_async.simulation.TwoSpeedTimes", "init_args": {"num_workers": 0, "slowdown": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"overrides": {"trainer.accumulate_grad_batches": 2}}, "accumulate_grad_batches=2 cannot be combined"),
+        ({"overrides": {"trainer.limit_val_batches": 0}}, "trainer.limit_val_batches is 0"),
+        ({"cluster": {"times": SLOW}}, "the first step of ASGD is at logical time 30, after the budget 20"),
+        ({"cluster": FAR, "methods": {"local_sgd": None}}, "the first round of LocalSGD ends at logical time 32"),
+        ({"cluster": {"times": NEVER}}, "all/asgd/seed 0: the configuration is not usable: "),
+        ({"cluster": {"times": NOBODY}}, "not usable: cluster.times.num_workers must be at least 1, got 0\n"),
+        ({"overrides": {"model.init_args.sleep": "long"}}, "not usable: model.sleep: expected float, got 'long'\n"),
+        ({"overrides": {"trainer.nope": 1}}, "not usable: Group 'trainer' does not accept option 'nope'\n"),
+    ],
+)
+def test_what_no_run_could_do_is_refused_in_a_line_before_any_run(
+    tmp_path: Path,
+    write_comparison: Write,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    comparison = write_comparison(tmp_path, **changes)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not list((tmp_path / "out").glob("runs/*"))
+
+
 def test_only_restricts_what_is_run_and_shows_the_rest_as_missing(tmp_path: Path, write_comparison: Write) -> None:
     comparison = write_comparison(tmp_path, seeds=[0])
     assert main(["compare", str(comparison), "--output", str(tmp_path / "out"), "--only", "asgd"]) == 0

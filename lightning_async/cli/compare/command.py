@@ -131,14 +131,17 @@ def _stored_results(comparison: Comparison, folder: ResultFolder) -> dict[str, R
 
 def _check_configurations(comparison: Comparison, missing: Mapping[str, Run]) -> None:
     """Builds one run of every method before any of them trains."""
-    from lightning_async.cli.compare.execution import check
+    from lightning_async.cli.compare.checking import check
+    from lightning_async.cli.messages import innermost
 
     names = run_names(comparison, {})
     for key, run in _one_per_method(missing, names).items():
         try:
             check(run)
         except Exception as error:
-            raise ComparisonError(f"{names[key]}: the configuration is not usable: {error}") from error
+            raise ComparisonError(
+                f"{names[key]}: the configuration is not usable: {innermost(error, run.config)}"
+            ) from error
 
 
 def _one_per_method(runs: Mapping[str, Run], names: Mapping[str, str]) -> dict[str, Run]:

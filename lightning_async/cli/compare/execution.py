@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import platform
 import traceback
-import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from importlib.metadata import version
@@ -146,17 +144,3 @@ def versions() -> dict[str, str]:
 def discard_checkpoint(folder: Path) -> None:
     """Removes the checkpoint of a run whose result is stored."""
     (folder / f"{CHECKPOINT}.ckpt").unlink(missing_ok=True)
-
-
-def check(run: Run) -> None:
-    """Builds everything a run needs without training it.
-
-    Raises:
-        Exception: Whatever the configuration or one of its classes objects to.
-    """
-    with warnings.catch_warnings():
-        # Each of them comes again in the log of the run.
-        warnings.simplefilter("ignore")
-        for name in ("lightning.pytorch", "lightning.fabric"):
-            logging.getLogger(name).setLevel(logging.ERROR)
-        TrainingCLI.from_config(run.config)

@@ -1,0 +1,59 @@
+"""Messages of a configuration that is not usable, reduced to what is wrong and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+_FRAME = re.compile(r"Given value|Subtypes:|Errors:|Does not validate against|Problem with given class_path")
+_KEY = re.compile(r'Parser key "([^"]+)":$')
+_ALTERNATIVE = re.compile(r"Expected a (<class '(NoneType|str)'>|path |dot import path )")
+_EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>(?:\. Got value: (.*))?")
+
+
+def innermost(error: Exception, config: Mapping[str, object]) -> str:
+    """Returns the innermost message of an error in a configuration, with the dotted key that it is about.
+
+    A parser reports an error in an argument of an argument once for each of them, and every other type that would have
+    been allowed there.
+
+    Args:
+        error: What parsing or building raised.
+        config: The configuration.
+
+    Example:
+        >>> innermost(ValueError("slowdown must be at least 1, got 0"), {"times": {"init_args": {"slowdown": 0}}})
+        'times.slowdown must be at least 1, got 0'
+    """
+    keys: list[str] = []
+    messages: list[str] = []
+    for line in str(error).splitlines():
+        text = line.strip().removeprefix("- ")
+        key = _KEY.search(text)
+        if key:
+            keys.append(key[1])
+        elif text and not _FRAME.match(text):
+            messages.append(text)
+    told = [text for text in messages if not _ALTERNATIVE.match(text)] or messages
+    if not told:
+        return str(error)
+    if len(messages) == len(str(error).splitlines()):  # nothing around it
+        told = [str(error)]
+    message = _EXPECTED.sub(lambda found: f"expected {found[1]}" + (f", got {found[2]!r}" if found[2] else ""), told[0])
+    if keys:
+        return f"{_short('.'.join(keys))}: {message}"
+    places = {_short(place) for place in _places(config, message.partition(" ")[0])}
+    return f"{places.pop()} {message.partition(' ')[2]}" if len(places) == 1 else message
+
+
+def _places(config: Mapping[str, object], name: str, prefix: str = "") -> Iterator[str]:
+    """The dotted keys whose last part is this name."""
+    for key, value in config.items():
+        if key == name:
+            yield f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _places(value, name, f"{prefix}{key}.")
+
+
+def _short(key: str) -> str:
+    return key.replace("init_args.", "").removeprefix("trainer.strategy.")
