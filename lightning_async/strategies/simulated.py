@@ -77,11 +77,16 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self.seed = seed
         self._make_optimizer = optimizer
         self._make_lr_scheduler = lr_scheduler
+        self._unused: dict[str, Any] | None = None
         self._played_on: Accelerator | None = None
         self._precision: Precision | None = None
         self._files: CheckpointIO | None = None
         self._step_loader: StepLoader | None = None
         self._resume_at: tuple[int, dict[int, Position]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy is as the strategy was before its first Trainer: a run has iterators, which cannot be copied.
+        return dict(self.__dict__ if self._unused is None else self._unused)
 
     # What a Trainer sets is no choice of the user's: Lightning looks for such choices in the strategy that it is given,
     # and would hold what the first Trainer has set against the second one.
@@ -93,6 +98,8 @@ class SimulatedStrategy(SingleDeviceStrategy):
 
     @accelerator.setter
     def accelerator(self, accelerator: Accelerator | None) -> None:
+        if self._unused is None:
+            self._unused = dict(self.__dict__)
         self._played_on = accelerator
         self._files = None  # a Trainer begins with the accelerator, and sets its checkpoint plugin only if it has one
 

@@ -1,5 +1,7 @@
 """One strategy object serves several Trainers, one after the other."""
 
+import copy
+import pickle
 from functools import partial
 
 import pytest
@@ -33,6 +35,18 @@ def test_the_second_trainer_starts_afresh(make, classifier, images, quiet):
         assert strategy.last_step.index == 6
         outcomes.append(torch.cat([p.detach().flatten() for p in module.parameters()]))
     assert torch.equal(*outcomes)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("make", [_server, _replicas])
+def test_a_copy_of_a_strategy_that_was_used_starts_afresh(make, duplicate, classifier, images, quiet):
+    strategy = make()
+    quiet(strategy=strategy, max_steps=7).fit(classifier(), images())
+    other = duplicate(strategy)
+    assert other.logical_time == 0.0
+    assert other.lightning_module is None
+    quiet(strategy=other, max_steps=7).fit(classifier(), images())
+    assert other.logical_time == strategy.logical_time > 0
 
 
 def test_each_trainer_has_its_own_precision(classifier, images, quiet):
