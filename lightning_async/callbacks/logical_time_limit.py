@@ -58,11 +58,6 @@ class LogicalTimeLimit(Callback):
         self._stop_if_next_is_late(trainer)
 
     @override
-    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        if trainer.should_stop:  # and yet it goes on, for the sake of min_steps or min_epochs
-            self._look_until(trainer, math.inf)
-
-    @override
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":
             self._look_until(trainer, math.inf)

@@ -49,7 +49,7 @@ def _float(value: SupportsFloat) -> float:
     try:
         return float(value)
     except OverflowError:  # an integer beyond the range of floats
-        return math.inf
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
 
 def positive_int(name: str, value: SupportsIndex) -> int:

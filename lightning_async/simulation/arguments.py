@@ -119,7 +119,7 @@ def real(name: str, value: SupportsFloat, at_least: float = -math.inf, above: fl
     try:
         number = float(value)
     except OverflowError:  # an integer beyond the range of floats
-        number = math.inf
+        number = math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if not math.isfinite(number) or number < at_least or number <= above:
         bound = (
             f" of at least {at_least:g}" if at_least > -math.inf else f" above {above:g}" if above > -math.inf else ""

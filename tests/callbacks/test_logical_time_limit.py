@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from lightning_async.callbacks import LogicalTimeLimit
-from lightning_async.methods import ASGD, Method, MinibatchSGD, RingmasterASGD
+from lightning_async.methods import ASGD, Method, MinibatchSGD, RennalaSGD, RingmasterASGD
 from lightning_async.simulation import FixedTimes
 from tests.callbacks.training import Regression, SaveAt, step_times, trainer_of
 
@@ -75,3 +75,9 @@ def test_the_last_iterate_within_the_limit_is_validated() -> None:
 def test_limits_that_are_not_positive_numbers_are_refused(time: Any) -> None:
     with pytest.raises(ValueError, match="time must be a number > 0"):
         LogicalTimeLimit(time)
+
+
+def test_a_step_that_is_never_complete_ends_the_run() -> None:
+    trainer = trainer_of(LogicalTimeLimit(5.0), method=RennalaSGD(10**9), times=TIMES, max_steps=-1)
+    trainer.fit(Regression())
+    assert trainer.global_step == 0

@@ -5,7 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from lightning_async.methods import ASGD, ClippedASGD, DelayAdaptiveASGD, MinibatchSGD, RennalaSGD, RingmasterASGD
+from lightning_async.methods import (
+    ASGD,
+    LOSCAR,
+    ClippedASGD,
+    DelayAdaptiveASGD,
+    GradientCoding,
+    LocalSGD,
+    MinibatchSGD,
+    ParameterAgnosticRingmaster,
+    RennalaSGD,
+    RingmasterASGD,
+)
+from lightning_async.simulation import PowerTimes, SimulatedCluster
 
 
 @pytest.mark.parametrize("clip", [0, 0.0, -1.0, math.nan, "1", None, True])
@@ -74,3 +86,54 @@ def test_the_repr_of_a_method_is_its_arguments(method: object, shown: str) -> No
 def test_a_state_is_not_taken_by_a_method_that_has_none() -> None:
     with pytest.raises(ValueError, match="ASGD has no state, but was given"):
         ASGD().load_state_dict({"table": 1})
+
+
+@pytest.mark.parametrize("value", ["no", 1, None, np.True_])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("stops", lambda value: RingmasterASGD(2, stops=value)),
+        ("stops", lambda value: ParameterAgnosticRingmaster(stops=value)),
+        ("stops", lambda value: RennalaSGD(2, stops=value)),
+        ("overlap", lambda value: LOSCAR(0.5, overlap=value, compute_window=1.0)),
+        ("rescale", lambda value: coding(rescale=value)),
+        ("counted", lambda value: coding(counted=value)),
+        ("measure_error", lambda value: coding(measure_error=value)),
+    ],
+)
+def test_a_flag_is_true_or_false_and_nothing_that_counts_as_it(name: str, make, value: object) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got"):
+        make(value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rho": "x"}, "rho must be in .* or None; got 'x'"),
+        ({"rho": True}, "rho must be in .* or None; got True"),
+        ({"bits": "12"}, "bits must be a whole number of at least 1; got '12'"),
+        ({"deadline": math.inf}, "deadline must be a finite number > 0, got inf"),
+        ({"kappa": math.inf}, "kappa must be a finite number > 0, got inf"),
+    ],
+)
+def test_a_code_is_made_of_finite_numbers(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        coding(**changes)
+
+
+def test_numbers_that_floats_cannot_hold_are_refused_as_others_are() -> None:
+    with pytest.raises(ValueError, match="deadline must be a finite number > 0"):
+        coding(deadline=10**400)
+    with pytest.raises(ValueError, match="clip must be a number > 0"):
+        ClippedASGD(-(10**400))
+
+
+def test_a_round_of_workers_that_never_finish_is_refused_without_advice_that_cannot_be_followed() -> None:
+    cluster = SimulatedCluster(PowerTimes([0.0, 0.0]))
+    with pytest.raises(ValueError, match=r"no worker ever finishes its first local step .* use times that are finite"):
+        LocalSGD(compute_window=1.0).rounds(cluster)
+
+
+def coding(**changes: object) -> GradientCoding:
+    arguments = {"code": "interval", "bits": 12, "quantizer": "dither", "decoder": "own", "partitions": 3}
+    return GradientCoding(**{**arguments, **changes})
