@@ -42,15 +42,18 @@ def innermost(error: Exception, config: Mapping[str, object]) -> str:
     message = _EXPECTED.sub(lambda found: f"expected {found[1]}" + (f", got {found[2]!r}" if found[2] else ""), told[0])
     if keys:
         return f"{_short('.'.join(keys))}: {message}"
-    places = {_short(place) for place in _places(config, message.partition(" ")[0])}
+    found = list(_places(config, message.partition(" ")[0]))
+    if len(found) > 1:
+        found = [(place, value) for place, value in found if message.endswith(f"got {value!r}")]
+    places = {_short(place) for place, _ in found}
     return f"{places.pop()} {message.partition(' ')[2]}" if len(places) == 1 else message
 
 
-def _places(config: Mapping[str, object], name: str, prefix: str = "") -> Iterator[str]:
-    """The dotted keys whose last part is this name."""
+def _places(config: Mapping[str, object], name: str, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """The dotted keys whose last part is this name, with their values."""
     for key, value in config.items():
         if key == name:
-            yield f"{prefix}{key}"
+            yield f"{prefix}{key}", value
         if isinstance(value, Mapping):
             yield from _places(value, name, f"{prefix}{key}.")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from typing_extensions import override
 
 import lightning_async.callbacks
 import lightning_async.methods  # noqa: F401  (makes short class names available)
+from lightning_async.cli.messages import innermost
 
 if TYPE_CHECKING:
     from lightning_async.cli.compare.configuration import Config
@@ -29,6 +32,17 @@ class TrainingCLI(LightningCLI):
     @override
     def subcommands() -> dict[str, set[str]]:
         return {name: skip for name, skip in LightningCLI.subcommands().items() if name != "predict"}
+
+    @override
+    def instantiate_classes(self) -> None:
+        try:
+            super().instantiate_classes()
+        except ValueError as error:
+            config = self.config.as_dict()
+            short = innermost(error, config[self.subcommand] if self.subcommand else config)
+            if short == str(error):
+                raise
+            raise ValueError(short) from error
 
     @classmethod
     def from_config(cls, config: Config, callbacks: Sequence[Callback] = ()) -> TrainingCLI:
@@ -59,11 +73,16 @@ def run_training_command(arguments: list[str]) -> None:
     Args:
         arguments: The command line after the program's name.
     """
-    TrainingCLI(
-        args=arguments,
-        save_config_kwargs={"overwrite": True},
-        parser_kwargs={
-            "prog": "lightning-async",
-            "description": "Train any LightningModule asynchronously on a simulated heterogeneous cluster.",
-        },
-    )
+    try:
+        TrainingCLI(
+            args=arguments,
+            save_config_kwargs={"overwrite": True},
+            parser_kwargs={
+                "prog": "lightning-async",
+                "description": "Train any LightningModule asynchronously on a simulated heterogeneous cluster.",
+                "exit_on_error": False,
+            },
+        )
+    except argparse.ArgumentError as error:
+        print(f"lightning-async {' '.join(arguments[:1])}: {innermost(error, {})}", file=sys.stderr)
+        sys.exit(2)

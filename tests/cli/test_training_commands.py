@@ -63,3 +63,28 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         main(["compair"])
     assert "compair" in capsys.readouterr().err
+
+
+STRATEGY = "--trainer.strategy.init_args"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (f"{STRATEGY}.method.init_args.nope=1", "lightning-async fit: method: Option 'nope' is not accepted\n"),
+        ("--model.init_args.sleep=long", "lightning-async fit: model.sleep: expected float, got 'long'\n"),
+    ],
+)
+def test_a_mistake_in_an_argument_is_told_in_a_line(
+    configs: Path, capsys: pytest.CaptureFixture[str], argument: str, message: str
+) -> None:
+    with pytest.raises(SystemExit) as status:
+        main([*arguments(configs, "fit"), argument])
+    assert status.value.code == 2
+    assert capsys.readouterr().err == message
+
+
+def test_a_class_that_cannot_be_built_is_told_by_its_argument(configs: Path) -> None:
+    times = f"{STRATEGY}.cluster.init_args.times.init_args.num_workers=0"
+    with pytest.raises(ValueError, match=r"^cluster\.times\.num_workers must be at least 1, got 0$"):
+        main([*arguments(configs, "fit"), times])
