@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, default_convert, get_worker_info
 
 from lightning_async.data.seeding import seeded
 
@@ -34,22 +34,34 @@ class MiniBatches(Dataset[Any]):
         dataset: map-style dataset.
         collate_fn: makes a mini-batch of a list of samples.
         batched: whether a request selects a list of samples; otherwise one, which `collate_fn` converts.
+
+    A dataset whose attribute `deterministic` is true promises that neither it nor the collate function draws
+    anything at random; then nothing is seeded, which takes as long as reading a small mini-batch. `TensorDataset` with
+    the collate function of torch is known to be so.
     """
 
     def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], *, batched: bool) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batched = batched
+        self._deterministic = bool(getattr(dataset, "deterministic", False)) or (
+            type(dataset) is TensorDataset and collate_fn in (default_collate, default_convert)
+        )
 
     def __getitem__(self, request: Request) -> Any:
         seed, indices = request
         if indices is None:
             return None
+        if self._deterministic:
+            return self._load(indices)
         with seeded(seed):
-            if not self.batched:
-                return self.collate_fn(self.dataset[indices])
-            fetch = getattr(self.dataset, "__getitems__", None)
-            return self.collate_fn(fetch(indices) if fetch else [self.dataset[index] for index in indices])
+            return self._load(indices)
+
+    def _load(self, indices: Any) -> Any:
+        if not self.batched:
+            return self.collate_fn(self.dataset[indices])
+        fetch = getattr(self.dataset, "__getitems__", None)
+        return self.collate_fn(fetch(indices) if fetch else [self.dataset[index] for index in indices])
 
 
 class Requests:

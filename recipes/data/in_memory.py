@@ -20,6 +20,9 @@ class BatchedDataset(Dataset[Batch], ABC):
     not. Use :func:`collate_batched` as the loader's collate function.
     """
 
+    deterministic: bool = True
+    """Whether reading draws nothing at random, so that a loader need not seed it."""
+
     @abstractmethod
     def __len__(self) -> int:
         """Number of samples."""
@@ -89,6 +92,7 @@ class ImageDataset(BatchedDataset):
         self.images = images
         self.targets = targets.long()
         self.transform = transform
+        self.deterministic = transform is None
         scale = 1 / torch.tensor(std, dtype=torch.float32)
         self._scale = (scale / 255).view(-1, 1, 1)
         self._shift = (torch.tensor(mean, dtype=torch.float32) * scale).view(-1, 1, 1)

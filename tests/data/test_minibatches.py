@@ -136,3 +136,28 @@ def test_an_error_in_the_dataset_reaches_the_caller() -> None:
 
     with pytest.raises(LookupError, match="sample 0 is gone"):
         read(DataLoader(Broken(), batch_size=4))
+
+
+class _Noise(Dataset[Any]):
+    """Draws its samples."""
+
+    def __init__(self, deterministic: bool | None) -> None:
+        if deterministic is not None:
+            self.deterministic = deterministic
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.rand(3)
+
+
+@pytest.mark.parametrize("deterministic", [None, False])
+def test_a_dataset_that_promises_nothing_is_seeded(deterministic: bool | None) -> None:
+    data = MiniBatches(_Noise(deterministic), default_collate, batched=True)
+    assert torch.equal(data[Request(5, [0, 1])], data[Request(5, [0, 1])])
+
+
+def test_a_dataset_that_promises_to_draw_nothing_is_not_seeded() -> None:
+    data = MiniBatches(_Noise(True), default_collate, batched=True)
+    assert not torch.equal(data[Request(5, [0, 1])], data[Request(5, [0, 1])])
