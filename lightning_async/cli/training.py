@@ -6,15 +6,16 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningCLI
 from typing_extensions import override
 
-import lightning_async.callbacks
 import lightning_async.methods  # noqa: F401  (makes short class names available)
+from lightning_async.callbacks import LogicalTimeMonitor
 from lightning_async.cli.messages import innermost
+from lightning_async.strategies.scheduled import ScheduledStrategy
 
 if TYPE_CHECKING:
     from lightning_async.cli.compare.configuration import Config
@@ -44,6 +45,16 @@ class TrainingCLI(LightningCLI):
                 raise
             raise ValueError(short) from error
 
+    @override
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """The Trainer; on the command line it logs logical time wherever there is a simulated cluster."""
+        trainer = super().instantiate_trainer(**kwargs)
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        watched = any(isinstance(callback, LogicalTimeMonitor) for callback in callbacks)
+        if self.subcommand is not None and isinstance(trainer.strategy, ScheduledStrategy) and not watched:
+            callbacks.insert(0, LogicalTimeMonitor())
+        return trainer
+
     @classmethod
     def from_config(cls, config: Config, callbacks: Sequence[Callback] = ()) -> TrainingCLI:
         """Builds trainer, model and data from a complete configuration, without running anything.
@@ -56,7 +67,7 @@ class TrainingCLI(LightningCLI):
             argparse.ArgumentError: If the configuration does not parse.
         """
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="LightningCLI's args parameter is intended")
+            _be_quiet()
             return cls(
                 args=config,
                 run=False,
@@ -73,6 +84,7 @@ def run_training_command(arguments: list[str]) -> None:
     Args:
         arguments: The command line after the program's name.
     """
+    _be_quiet()
     try:
         TrainingCLI(
             args=arguments,
@@ -86,3 +98,8 @@ def run_training_command(arguments: list[str]) -> None:
     except argparse.ArgumentError as error:
         print(f"lightning-async {' '.join(arguments[:1])}: {innermost(error, {})}", file=sys.stderr)
         sys.exit(2)
+
+
+def _be_quiet() -> None:
+    """Leave out what Lightning says of the way in which it is called here, which is no concern of the user."""
+    warnings.filterwarnings("ignore", message="LightningCLI's args parameter is intended")

@@ -28,6 +28,12 @@ def test_a_recipe_with_a_method_overlay_is_fitted_and_its_configuration_saved(co
     assert "lightning_async.methods.ClippedASGD" in saved
 
 
+def test_logical_time_is_logged_without_asking(configs: Path, tmp_path: Path) -> None:
+    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.log_every_n_steps=1"]
+    assert main([*arguments(configs, "fit"), *csv, "--trainer.max_steps=3", "--trainer.max_epochs=-1"]) == 0
+    assert "logical_time" in next(tmp_path.rglob("metrics.csv")).read_text()
+
+
 @pytest.mark.parametrize("command", ["validate", "test"])
 def test_a_model_is_evaluated(configs: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments(configs, command)) == 0
