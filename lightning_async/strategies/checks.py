@@ -8,11 +8,11 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import BaseFinetuning, GradientAccumulationScheduler, StochasticWeightAveraging
-from torch.optim import LBFGS, Optimizer
+from torch.optim import Optimizer
 
 from lightning_async._compat import takes_dataloader_iter
 from lightning_async.methods import GradientCoding, Method
-from lightning_async.methods.apply import check_momentum
+from lightning_async.methods.apply import check_first_order, check_momentum
 
 _GROWING = (
     "{what} parameters of the optimizer during training, but past iterates of them are not known. Train in two fits: "
@@ -116,11 +116,12 @@ def check_optimized(optimizer: Optimizer, module: LightningModule) -> None:
     Raises:
         MisconfigurationException: with what was asked for, and what to do instead.
     """
-    if isinstance(optimizer, LBFGS):
+    try:
+        check_first_order(optimizer)
+    except ValueError as error:
         raise MisconfigurationException(
-            "LBFGS evaluates the loss several times in one step, but a job is evaluated once. Use a first-order "
-            "optimizer, in configure_optimizers or as the strategy's optimizer argument."
-        )
+            f"{error} Return it from configure_optimizers, or give it as the strategy's optimizer argument."
+        ) from None
     check_not_frozen(module)
     own = set(map(id, module.parameters()))
     optimized = [p for group in optimizer.param_groups for p in group["params"]]
