@@ -200,6 +200,28 @@ def test_a_configuration_that_cannot_be_built_stops_the_comparison_before_it_sta
     assert not list((tmp_path / "out").glob("runs/*"))
 
 
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [("loscar", 30), ("loscar_blocking", 15), ("loscar_overwrite", 30), ("local_sgd", 15), ("diloco", 15)],
+)
+def test_every_replica_method_runs_on_the_cluster_of_the_comparison(
+    tmp_path: Path, write_comparison: Write, name: str, steps: int
+) -> None:
+    overlay = Path(__file__).parents[2] / "configs" / "methods" / f"{name}.yaml"
+    cluster = {
+        "times": {"class_path": "lightning_async.simulation.FixedTimes", "init_args": {"times": [1.0, 2.0]}},
+        "link": {"class_path": "lightning_async.simulation.Link", "init_args": {"latency": 2.0}},
+    }
+    dense = {"method.sparsity": 1.0} if name.startswith("loscar") else {}
+    methods = {name: {"config": str(overlay), "overrides": {"method.compute_window": 2.0, **dense}}}
+    comparison = load_comparison(write_comparison(tmp_path, seeds=[0], cluster=cluster, methods=methods))
+    (run,) = known_runs(comparison, {}).values()
+    result = execute(run, tmp_path / "run", checkpoint_every=60.0, report=lambda _: None)
+    assert (result.status, result.error) == ("finished", "")
+    # Rounds of 2 + 2 units: 3 local steps before the message, 3 more while it travels.
+    assert (result.end_time, result.steps[-1]) == (20.0, steps)
+
+
 NEVER = {
     "class_path": "lightning_async.simulation.FixedTimes",
     "init_args": {"times": [float("inf"), float("inf")]},

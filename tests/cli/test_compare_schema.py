@@ -5,7 +5,15 @@ import pytest
 import yaml
 
 from lightning_async.cli.compare.configuration import ComparisonError, expand, lookup, merge, number
-from lightning_async.cli.compare.plan import chosen_point, grid_points, known_runs, make_run, reported_runs, tuning_runs
+from lightning_async.cli.compare.plan import (
+    chosen_point,
+    comparison_identity,
+    grid_points,
+    known_runs,
+    make_run,
+    reported_runs,
+    tuning_runs,
+)
 from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import RunResult
 
@@ -78,6 +86,8 @@ def write(folder: Path, changes: dict[str, Any] | None = None, without: str = ""
         ({"panels": {"a": {"methods": {"asdg": None}}}}, "unknown method 'asdg'; did you mean 'asgd'"),
         ({"panels": {"a": {"methods": {"asgd": {"label": "x"}}}}}, "unknown key 'label'"),
         ({"panels": {"a": {"methods": {}}}}, "the mapping is empty"),
+        ({"panels": {"a": {"cluster": {"seed": 1}}}}, r"panels.a.cluster: unknown key 'seed'; seeds are set per run"),
+        ({"panels": {"a": {"cluster": 3}}}, r"panels.a.cluster: expected a mapping, got 3"),
         ({"wandb": {"entity": "me"}}, "wandb: missing project"),
         ({"stop_at_target": "yes please"}, "expected true or false"),
         ({"title": 3}, "title: expected text"),
@@ -178,6 +188,31 @@ def test_a_panel_beats_the_method_and_ends_its_search(tmp_path: Path) -> None:
     assert len(grid_points(free)) == 4
     assert grid_points(fixed) == [(("method.clip", 1),), (("method.clip", 2),)]
     assert lookup(fixed.config, LR) == 2**-4
+
+
+def test_a_panel_changes_the_cluster_of_all_its_methods_and_of_no_other(tmp_path: Path) -> None:
+    link = {"class_path": "L", "init_args": {"latency": 4.0}}
+    slow = {"cluster": {"link": link, "times": {"init_args": {"num_workers": 3}}}}
+    comparison = load_comparison(write(tmp_path, {"panels": {"normal": None, "slow": slow}}))
+    normal, changed = (
+        [
+            lookup(make_run(comparison, entry, (), 0, stop=False).config, f"{STRATEGY}.cluster.init_args")
+            for entry in panel.methods
+        ]
+        for panel in comparison.panels
+    )
+    times = {"class_path": "T", "init_args": {"num_workers": 2}}
+    assert normal == 2 * [{"times": times, "seed": 0}]
+    assert changed == 2 * [{"times": {**times, "init_args": {"num_workers": 3}}, "link": link, "seed": 0}]
+
+
+def test_a_panel_with_another_cluster_makes_another_comparison(tmp_path: Path) -> None:
+    panels = [{"a": None}, {"a": {"cluster": {"link": {"class_path": "L"}}}}]
+    identities = [
+        comparison_identity(load_comparison(write(tmp_path / str(i), {"panels": changed})))
+        for i, changed in enumerate(panels)
+    ]
+    assert identities[0] != identities[1]
 
 
 def test_a_run_that_two_panels_share_is_one_run(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ class PanelKeys:
     """Keys of one entry of `panels`."""
 
     title: Value = None
+    cluster: Value = field(default_factory=dict)
     overrides: Value = field(default_factory=dict)
     methods: Value = None
 

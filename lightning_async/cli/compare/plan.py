@@ -54,13 +54,13 @@ Results: TypeAlias = "Mapping[str, RunResult]"
 def make_run(comparison: Comparison, entry: MethodEntry, point: Point, seed: int, *, stop: bool) -> Run:
     """Puts one run's configuration together: recipe, method, grid point, cluster, seed, limit.
 
-    The cluster and its seed are the comparison's, so that all methods meet the same worker times.
+    The cluster is the panel's and its seed the comparison's, so that all methods meet the same worker times.
     """
     config = merge(merge(comparison.recipe, entry.config), expand(dict(point), "grid"))
     seeded = {
         "cluster": {
             "class_path": "lightning_async.SimulatedCluster",
-            "init_args": {**comparison.cluster, "seed": seed},
+            "init_args": {**entry.cluster, "seed": seed},
         },
         "seed": seed,
     }
@@ -195,7 +195,11 @@ def undecided_runs(comparison: Comparison, results: Results, only: frozenset[str
 def comparison_identity(comparison: Comparison) -> Config:
     """Returns what makes two comparisons the same: everything that decides which runs there are."""
     methods: Config = {
-        f"{panel.name}/{entry.name}": {"config": entry.config, "grid": cast("Config", entry.grid)}
+        f"{panel.name}/{entry.name}": {
+            "config": entry.config,
+            "grid": cast("Config", entry.grid),
+            **({"cluster": entry.cluster} if entry.cluster != comparison.cluster else {}),
+        }
         for panel in comparison.panels
         for entry in panel.methods
     }

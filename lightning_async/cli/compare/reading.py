@@ -6,7 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
@@ -43,14 +43,15 @@ def load_comparison(path: Path) -> Comparison:
         Path(os.path.normpath(path.parent / _text(p, "recipe"))) for p in _list_of(keys.recipe, "recipe")
     )
     recipe = _merged_recipe(recipe_paths, _mapping(keys.overrides, "overrides"))
-    methods = _methods(keys, path.parent, recipe)
+    cluster = _cluster(keys.cluster, "cluster", {})
+    methods = _methods(keys, path.parent, recipe, cluster)
     comparison = Comparison(
         name=path.stem,
         path=path,
         title=path.stem if keys.title is None else _text(keys.title, "title"),
         recipe=recipe,
         recipe_paths=recipe_paths,
-        cluster=_cluster(keys.cluster),
+        cluster=cluster,
         budget=_positive(keys.budget, "budget"),
         evaluate_every=_positive(keys.evaluate_every, "evaluate_every"),
         target=_target(keys.target),
@@ -148,14 +149,15 @@ def _wandb(value: Value) -> Wandb:
     return Wandb(_text(keys.project, "wandb.project"), entity, _flag(keys.offline, "wandb.offline"))
 
 
-def _cluster(value: Value) -> Config:
-    cluster = _mapping(value, "cluster")
-    if "times" not in cluster:
-        raise ComparisonError("cluster: missing 'times' (class_path and init_args of the worker times)")
-    for key in cluster:
+def _cluster(value: Value, where: str, below: Config) -> Config:
+    given = _mapping(value, where)
+    for key in given:
         if key not in ("times", "link"):
             remedy = "seeds are set per run by 'seeds'" if key == "seed" else nearest(key, ["times", "link"])
-            raise ComparisonError(f"cluster: unknown key {key!r}; {remedy}")
+            raise ComparisonError(f"{where}: unknown key {key!r}; {remedy}")
+    cluster = merge(below, given)
+    if "times" not in cluster:
+        raise ComparisonError(f"{where}: missing 'times' (class_path and init_args of the worker times)")
     return cluster
 
 
@@ -168,7 +170,7 @@ def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
     return with_overrides(recipe, overrides, "overrides")
 
 
-def _methods(keys: FileKeys, folder: Path, recipe: Config) -> dict[str, MethodEntry]:
+def _methods(keys: FileKeys, folder: Path, recipe: Config, cluster: Config) -> dict[str, MethodEntry]:
     overlays = Path(os.path.normpath(folder / _text(keys.methods_folder, "methods_folder")))
     known = {p.stem for p in overlays.glob("*.yaml")}
     entries = {}
@@ -188,6 +190,7 @@ def _methods(keys: FileKeys, folder: Path, recipe: Config) -> dict[str, MethodEn
             label=name if entry.label is None else _text(entry.label, f"{where}.label"),
             config=overlay,
             grid=_grid(entry.grid, merge(recipe, overlay), f"{where}.grid"),
+            cluster=cluster,
         )
     if not entries:
         raise ComparisonError(
@@ -241,8 +244,15 @@ def _panels(value: Value, methods: Mapping[str, MethodEntry], recipe: Config, ti
             raise ComparisonError(f"{where}: the name becomes part of file names; use letters, digits, - and _")
         keys = _keys(PanelKeys, {} if content is None else content, where)
         common = _mapping(keys.overrides, f"{where}.overrides")
+        own = _mapping(keys.cluster, f"{where}.cluster")
         chosen = dict.fromkeys(methods) if keys.methods is None else _mapping(keys.methods, f"{where}.methods")
-        entries = [_in_panel(m, changes, methods, recipe, common, where) for m, changes in chosen.items()]
+        entries = [
+            replace(
+                _in_panel(method, changes, methods, recipe, common, where),
+                cluster=_cluster(own, f"{where}.cluster", methods[method].cluster),
+            )
+            for method, changes in chosen.items()
+        ]
         if not entries:
             raise ComparisonError(f"{where}.methods: the mapping is empty; leave the key out to have all methods")
         panels.append(Panel(name, "" if keys.title is None else _text(keys.title, f"{where}.title"), tuple(entries)))
@@ -270,4 +280,5 @@ def _in_panel(
         label=base.label,
         config=_strategy_overlay(config, where),
         grid={**searched, **_grid(extra.grid, merge(recipe, config), f"{where}.grid")},
+        cluster=base.cluster,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
-from lightning_async.cli.compare.configuration import ComparisonError
+from lightning_async.cli.compare.configuration import ComparisonError, Config
 from lightning_async.cli.compare.measures import mean_time
 from lightning_async.cli.compare.plan import run_names, tuning_outcomes
 from lightning_async.cli.compare.results import RunResult, write_atomically
@@ -78,7 +78,12 @@ def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list
         f"{comparison.evaluate_every:g} units of logical time; budget {comparison.budget:g}",
         f"* Seeds: {_listed(comparison.seeds)}{_tuning(comparison)}",
         "* Workers, the same times for every method:\n",
-        _code(str(yaml.safe_dump(comparison.cluster, sort_keys=False)), "yaml"),
+        _yaml(comparison.cluster),
+        *(
+            f"* Workers of the panel {panel.name}:\n\n{_yaml(panel.methods[0].cluster)}"
+            for panel in comparison.panels
+            if panel.methods[0].cluster != comparison.cluster
+        ),
         "![Curves against logical time](curves.png)\n",
         "Lines are means over seeds, bands one standard error of the mean to either side.\n",
         "## Results\n",
@@ -110,6 +115,10 @@ def _tuning(comparison: Comparison) -> str:
 
 def _code(text: str, language: str) -> str:
     return f"```{language}\n{text.rstrip()}\n```\n"
+
+
+def _yaml(content: Config) -> str:
+    return _code(str(yaml.safe_dump(content, sort_keys=False)), "yaml")
 
 
 def _grids(comparison: Comparison, panel: Panel, results: Mapping[str, RunResult]) -> str:

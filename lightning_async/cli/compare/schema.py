@@ -35,12 +35,14 @@ class MethodEntry:
         label: How tables and figures call it.
         config: The overlay with the overrides of the method and of its panel.
         grid: Dotted key to candidate values; the Cartesian product of all keys is searched.
+        cluster: Worker times and link, the same for all methods of a panel.
     """
 
     name: str
     label: str
     config: Config
     grid: dict[str, list[float]]
+    cluster: Config
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Comparison:
     Attributes:
         name: Name of the file; default name of the folder the results go to.
         recipe: The merged recipe configurations.
+        cluster: Worker times and link, where a panel has none of its own.
         budget: Logical time every run may use.
         evaluate_every: Logical time between two evaluations.
         seeds: Seeds whose runs are reported.
