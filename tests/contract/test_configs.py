@@ -54,6 +54,7 @@ SMALLER = {  # what makes three steps of a recipe quick
     "fashion_cnn": IMAGES,
     "cifar_cnn": IMAGES,
     "cifar_resnet18": IMAGES,
+    "tiny_imagenet": IMAGES,
     "shakespeare_lstm": ("--data.init_args.max_characters=20000", "--data.init_args.val_samples=20"),
     "nanochat": TOKENS,
     "nanochat_small": TOKENS,

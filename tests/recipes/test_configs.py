@@ -7,7 +7,8 @@ import torch
 from lightning.pytorch.cli import LightningCLI
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "recipes").glob("*.yaml"))
-RECIPES = {"a9a", "cifar_cnn", "cifar_resnet18", "fashion_cnn", "shakespeare_lstm"}
+RECIPES = {"a9a", "cifar_cnn", "cifar_resnet18", "fashion_cnn", "shakespeare_lstm", "tiny_imagenet"}
+LARGE = {"cifar_cnn", "cifar_resnet18", "tiny_imagenet"}
 # LightningCLI 2.6 calls jsonargparse by names that the latter has renamed.
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*was deprecated in v4:DeprecationWarning")
 OURS = [path for path in CONFIGS if path.stem in RECIPES]
@@ -37,7 +38,7 @@ def fit_three_steps(path, folder):
         "--trainer.accelerator=cpu",
         "--trainer.enable_progress_bar=false",
         "--trainer.enable_model_summary=false",
-        *(["--trainer.limit_val_batches=1", "--data.init_args.val_batch_size=20"] if "cifar" in path.stem else []),
+        *(["--trainer.limit_val_batches=1", "--data.init_args.val_batch_size=20"] if path.stem in LARGE else []),
     )
     cli.trainer.fit(cli.model, datamodule=cli.datamodule)
     return cli
