@@ -90,7 +90,7 @@ def _read(labelled: Iterable[tuple[Path, int]]) -> tuple[Tensor, Tensor]:
 
 def _decode(path: Path) -> Tensor:
     try:
-        image = pil_to_tensor(pil_loader(path))  # in colour, also where the file is grey
+        image: Tensor = pil_to_tensor(pil_loader(path))  # in colour, also where the file is grey
     except OSError as error:
         raise FileNotFoundError(f"{path} is missing or damaged ({error}). {_REMEDY}") from error
     if image.shape != (3, SIZE, SIZE):
