@@ -7,16 +7,20 @@ from lightning_async.methods.clipped_asgd import ClippedASGD
 from lightning_async.methods.delay_adaptive_asgd import DelayAdaptiveASGD
 from lightning_async.methods.diloco import DiLoCo
 from lightning_async.methods.gradient_coding import GradientCoding
+from lightning_async.methods.iasgd import IASGD
 from lightning_async.methods.local_sgd import LocalSGD
 from lightning_async.methods.loscar import LOSCAR
+from lightning_async.methods.malenia_sgd import MaleniaSGD
 from lightning_async.methods.minibatch_sgd import MinibatchSGD
 from lightning_async.methods.parameter_agnostic_ringmaster import ParameterAgnosticRingmaster
 from lightning_async.methods.rennala_sgd import RennalaSGD
 from lightning_async.methods.replica_method import ReplicaMethod
+from lightning_async.methods.ringleader_asgd import RingleaderASGD
 from lightning_async.methods.ringmaster_asgd import RingmasterASGD
 
 __all__ = [
     "ASGD",
+    "IASGD",
     "LOSCAR",
     "AveragingMethod",
     "ClippedASGD",
@@ -26,10 +30,12 @@ __all__ = [
     "Gradient",
     "GradientCoding",
     "LocalSGD",
+    "MaleniaSGD",
     "Method",
     "MinibatchSGD",
     "ParameterAgnosticRingmaster",
     "RennalaSGD",
     "ReplicaMethod",
+    "RingleaderASGD",
     "RingmasterASGD",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from math import ceil, sqrt
 from typing import TypeAlias
 
@@ -94,3 +95,52 @@ def minibatch(times: WorkerTimes) -> Iterator[NaiveStep]:
         yield k, cluster.now, tuple(job for _, job in arrivals), 0
         k += 1
         dispatch_all(cluster, k)
+
+
+def malenia(times: WorkerTimes, target: float | None = None) -> Iterator[NaiveStep]:
+    cluster, k, discarded, n = NaiveCluster(times), 0, 0, times.num_workers
+    while True:
+        dispatch_all(cluster, k)
+        jobs, received = [], [0] * n
+        while True:
+            _, job = cluster.next_arrival()
+            jobs.append(job)
+            received[job[0]] += 1
+            if all(received) and n / sum(Fraction(1, b) for b in received) >= Fraction(target or n) / n:
+                break
+            cluster.dispatch(job[0], k)
+        yield k, cluster.now, tuple(jobs), discarded
+        k += 1
+        discarded = sum(cluster.cancel(worker) is not None for worker in range(n))
+
+
+def ringleader(times: WorkerTimes) -> Iterator[NaiveStep]:
+    cluster, k, jobs = start(times), 0, []
+    table, later = set(), set()  # workers with a gradient in the table of this round, and of the next
+    while True:
+        updated = set()
+        while len(updated) < times.num_workers:
+            time, job = cluster.next_arrival()
+            worker = job[0]
+            jobs.append(job)
+            (later if worker in updated else table).add(worker)
+            if worker in updated or len(table) < times.num_workers:
+                cluster.dispatch(worker, job[1])
+                continue
+            yield k, time, tuple(jobs), 0
+            k, jobs = k + 1, []
+            updated.add(worker)
+            cluster.dispatch(worker, k)
+        table, later = later, set()
+
+
+def iasgd(times: WorkerTimes) -> Iterator[NaiveStep]:
+    cluster, k, arrived = start(times), 0, []
+    while True:
+        time, job = cluster.next_arrival()
+        arrived.append(job)
+        if k or len({worker for worker, _, _ in arrived}) == times.num_workers:
+            used = [job for i, job in enumerate(arrived) if job[0] not in {later[0] for later in arrived[i + 1 :]}]
+            yield k, time, tuple(used), len(arrived) - len(used)
+            k, arrived = k + 1, []
+        cluster.dispatch(job[0], k)

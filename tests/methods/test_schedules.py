@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from lightning_async.methods import (
     ASGD,
+    IASGD,
     ClippedASGD,
     DelayAdaptiveASGD,
+    MaleniaSGD,
     Method,
     MinibatchSGD,
     RennalaSGD,
+    RingleaderASGD,
     RingmasterASGD,
 )
 from lightning_async.methods.dispatch import UniformDispatch
@@ -54,6 +57,10 @@ RULES: list[tuple[Method, Callable[[WorkerTimes], Iterator[naive.NaiveStep]]]] =
         for stops in (True, False)
     ),
     (MinibatchSGD(), naive.minibatch),
+    (MaleniaSGD(), naive.malenia),
+    *((MaleniaSGD(target), partial(naive.malenia, target=target)) for target in (1, 3, 8, 12.5)),
+    (RingleaderASGD(), naive.ringleader),
+    (IASGD(), naive.iasgd),
 ]
 METHODS = [method for method, _ in RULES] + [ASGD("uniform"), ClippedASGD(clip=1.0, dispatch="uniform")]
 
@@ -119,8 +126,13 @@ class TestEverySchedule:
             assert all(delay >= 0 and (bound is None or delay <= bound) for delay in step.delays)
 
     def test_says_how_many_jobs_a_step_uses(self, method: Method, cluster: SimulatedCluster) -> None:
+        numbers = {len(step.jobs) for step in islice(method.steps(cluster), STEPS)}
         expected = method.jobs_per_step(cluster.num_workers)
-        assert all(len(step.jobs) == expected for step in islice(method.steps(cluster), STEPS))
+        assert numbers == {expected} if expected is not None else len(numbers) > 1
+
+    def test_says_how_many_jobs_a_step_of_a_single_worker_uses(self, method: Method) -> None:
+        expected = method.jobs_per_step(1)
+        assert all(len(step.jobs) == expected for step in islice(method.steps(SimulatedCluster(UniformTimes(1))), 9))
 
     def test_takes_as_long_as_its_messages_need(self, method: Method) -> None:
         """With equal workers and a message that takes 1/8 each way, everything takes 1 + 1/4 times as long."""
