@@ -1,13 +1,13 @@
 """What LOSCAR gains: 1/n in the stationary error, and time as step counting predicts."""
 
+import numpy as np
 import pytest
 import torch
 
 from lightning_async import Link, SimulatedCluster, simulate
 from lightning_async.methods import LOSCAR
-from lightning_async.randomness import job_seed
 from lightning_async.simulation import UniformTimes
-from recipes.data import A9A_TRAIN_ROWS, load_a9a
+from recipes.local_training import StepCounting
 
 torch.set_num_threads(1)
 
@@ -50,49 +50,9 @@ def test_the_stationary_error_of_the_average_falls_as_one_over_n(sparsity, overl
     assert abs(slopes.mean() + 1.0) <= 4 * error
 
 
-WORKERS, WINDOW, TRAVEL, SPARSITY, TARGET = 8, 4.0, 16.0, 0.5, 0.335
-
-
-def _time_to_target(seed: int, **variant) -> float:
-    """Logical time at which the objective of the average model crosses the target, interpolated between round ends."""
-    data = load_a9a().train
-    x, y = data.features, data.targets
-    signed = x * y[:, None]
-    w = torch.zeros(x.shape[1])
-
-    def gradient(job):
-        draws = torch.Generator().manual_seed(job_seed(seed, job.worker, job.number))
-        rows = signed[torch.randint(len(signed), (32,), generator=draws)]
-        return [-(rows.T @ torch.sigmoid(-(rows @ w))) / 32 + w / A9A_TRAIN_ROWS]
-
-    def objective() -> float:
-        margins = signed @ w
-        return (torch.nn.functional.softplus(-margins).mean() + w.square().sum() / (2 * A9A_TRAIN_ROWS)).item()
-
-    method = LOSCAR(SPARSITY, compute_window=WINDOW, **variant)
-    cluster = SimulatedCluster(UniformTimes(WORKERS), Link(latency=TRAVEL), seed)
-    running = simulate(method, cluster, [w], torch.optim.SGD([w], lr=0.5), gradient)
-    before, closed = (0.0, objective()), 0
-    for step in running:
-        if running.local.rounds > closed:
-            closed = running.local.rounds
-            now = (step.time, objective())
-            if now[1] <= TARGET:
-                share = (before[1] - TARGET) / (before[1] - now[1])
-                return before[0] + share * (now[0] - before[0])
-            before = now
-    raise AssertionError("the run has no end")
-
-
 def test_time_to_a_target_on_a9a_follows_step_counting():
-    n, q = WINDOW, TRAVEL
-    times = {
-        name: torch.tensor([_time_to_target(seed, **variant) for seed in range(5)]).mean().item()
-        for name, variant in {
-            "corrected": {},
-            "overwrite": {"merge": "overwrite"},
-            "blocking": {"overlap": False},
-        }.items()
-    }
-    assert times["blocking"] / times["corrected"] == pytest.approx((n + q) / n, rel=0.15)
-    assert times["overwrite"] / times["corrected"] == pytest.approx((n + q) / (n + (1 - SPARSITY) * q), rel=0.15)
+    study = StepCounting()
+    times = {name: np.mean([study.time_to_target(name, seed) for seed in range(5)]) for name in study.predicted}
+    assert study.predicted == pytest.approx({"corrected": 1.0, "overwrite": 5 / 3, "blocking": 5.0})
+    for name, ratio in study.predicted.items():
+        assert times[name] / times["corrected"] == pytest.approx(ratio, rel=0.15)
