@@ -52,10 +52,13 @@ SCENES = (
 SMALLER = {  # what makes three steps of a recipe quick
     "a9a": (),
     "fashion_cnn": IMAGES,
+    "fashion_cnn_federated": IMAGES,
     "cifar_cnn": IMAGES,
+    "cifar_cnn_federated": IMAGES,
     "cifar_resnet18": IMAGES,
     "tiny_imagenet": IMAGES,
     "shakespeare_lstm": ("--data.init_args.max_characters=20000", "--data.init_args.val_samples=20"),
+    "shakespeare_lstm_federated": ("--data.init_args.max_characters=200000", "--data.init_args.val_samples=20"),
     "nanochat": TOKENS,
     "nanochat_small": TOKENS,
     "coco_mobilenet": SCENES,

@@ -7,8 +7,9 @@ import torch
 from lightning.pytorch.cli import LightningCLI
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "recipes").glob("*.yaml"))
-RECIPES = {"a9a", "cifar_cnn", "cifar_resnet18", "fashion_cnn", "shakespeare_lstm", "tiny_imagenet"}
-LARGE = {"cifar_cnn", "cifar_resnet18", "tiny_imagenet"}
+FEDERATED = {"cifar_cnn_federated", "fashion_cnn_federated", "shakespeare_lstm_federated"}
+RECIPES = {"a9a", "cifar_cnn", "cifar_resnet18", "fashion_cnn", "shakespeare_lstm", "tiny_imagenet"} | FEDERATED
+LARGE = {"cifar_cnn", "cifar_cnn_federated", "cifar_resnet18", "tiny_imagenet"}
 # LightningCLI 2.6 calls jsonargparse by names that the latter has renamed.
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*was deprecated in v4:DeprecationWarning")
 OURS = [path for path in CONFIGS if path.stem in RECIPES]
@@ -94,3 +95,15 @@ def test_step_size_of_the_configuration_replaces_that_of_the_module(path, tmp_pa
     optimizer = cli.model.configure_optimizers()
     assert isinstance(optimizer, torch.optim.SGD)
     assert optimizer.param_groups[0]["lr"] == 0.125
+
+
+@pytest.mark.filterwarnings("ignore:.*will be overridden")
+@pytest.mark.parametrize("name", sorted(FEDERATED))
+def test_a_method_laid_over_a_federated_recipe_leaves_the_partition(name, tmp_path):
+    recipe, overlay = CONFIGS[0].parent / f"{name}.yaml", CONFIGS[0].parents[1] / "methods" / "clipped_asgd.yaml"
+    dispatch = "--trainer.strategy.method.dispatch=uniform"
+    alone = build(recipe, tmp_path).trainer.strategy
+    laid_over = build(recipe, tmp_path, "--config", str(overlay), dispatch).trainer.strategy
+    assert repr(laid_over.partition) == repr(alone.partition) != "None"
+    assert type(laid_over.method).__name__ == "ClippedASGD"
+    assert (alone.method.dispatch, laid_over.method.dispatch) == ("uniform", "uniform")
