@@ -16,17 +16,20 @@ from torch.optim import Optimizer
 from lightning_async._compat import StrategyRegistry
 from lightning_async.methods import (
     ASGD,
+    IASGD,
     LOSCAR,
     ClippedASGD,
     DelayAdaptiveASGD,
     DiLoCo,
     GradientCoding,
     LocalSGD,
+    MaleniaSGD,
     Method,
     MinibatchSGD,
     ParameterAgnosticRingmaster,
     RennalaSGD,
     ReplicaMethod,
+    RingleaderASGD,
     RingmasterASGD,
 )
 from lightning_async.methods.code_design import CodeName
@@ -100,6 +103,9 @@ REGISTERED: dict[str, Callable[[], Strategy]] = {
     "ringmaster_asgd": lambda: server(RingmasterASGD(threshold=36)),
     "rennala_sgd": lambda: server(RennalaSGD(batch=16)),
     "minibatch_sgd": lambda: server(MinibatchSGD()),
+    "malenia_sgd": lambda: server(MaleniaSGD()),
+    "ringleader_asgd": lambda: server(RingleaderASGD()),
+    "iasgd": lambda: server(IASGD()),
     "ringmaster_muon": lambda: muon(RingmasterASGD(threshold=36)),
     "parameter_agnostic_muon": lambda: muon(ParameterAgnosticRingmaster(), lr=0.2, nesterov=False),
     "rennala_muon": lambda: muon(RennalaSGD(batch=16)),

@@ -164,10 +164,10 @@ def newest_iterate(name: str, steps: int):
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("name", OWN)
 def test_an_exception_in_a_job_leaves_the_newest_iterate(name: str, position: int, tmp_path: Path) -> None:
-    strategy = strategy_of(name)
-    jobs = strategy.method.jobs_per_step(4)
-    steps = 5 + (position if jobs == 1 else 0)
-    module = failing(steps * jobs + 1 + (position if jobs > 1 else 0))
+    strategy, jobs = strategy_of(name), OWN[name].jobs
+    several = jobs(6) - jobs(5) > 1
+    steps = 5 + (0 if several else position)
+    module = failing(jobs(steps) + 1 + (position if several else 0))
     saving = OnExceptionCheckpoint(tmp_path, "exception")
     with pytest.raises(RuntimeError, match="no luck today"):
         fit(strategy, module, max_steps=20, callbacks=[saving], enable_checkpointing=True)
@@ -181,7 +181,7 @@ def test_an_exception_in_a_job_leaves_the_newest_iterate(name: str, position: in
 def test_a_run_goes_on_from_the_checkpoint_of_an_exception(name: str, tmp_path: Path) -> None:
     whole = fit(strategy_of(name), max_steps=10)
     strategy = strategy_of(name)
-    module = failing(5 * strategy.method.jobs_per_step(4) + 1)
+    module = failing(OWN[name].jobs(5) + 1)
     saving = OnExceptionCheckpoint(tmp_path, "exception")
     with pytest.raises(RuntimeError, match="no luck today"):
         fit(strategy, module, max_steps=10, callbacks=[saving], enable_checkpointing=True)

@@ -1,5 +1,6 @@
 """What loggers, progress bars and file names see: server updates, and means over the jobs of a step."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,16 +53,17 @@ def train(strategy, module, steps: int, callbacks=(), **arguments):
     return trainer, logger
 
 
-def jobs_of(strategy) -> int:
-    return strategy.method.jobs_per_step(4)
+def means_of_steps(name: str, losses: list[float], steps: int) -> list[float]:
+    """The mean loss over the jobs of each step."""
+    ends = [REGISTERED_OWN[name].jobs(step) for step in range(steps + 1)]
+    return [sum(losses[start:end]) / (end - start) for start, end in pairwise(ends)]
 
 
 @pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_step_values_are_means_over_the_jobs_of_the_step(name: str) -> None:
     strategy, module = strategy_of(name), Recording()
     _, logger = train(strategy, module, steps=5)
-    m = jobs_of(strategy)
-    means = [sum(module.losses[i * m : (i + 1) * m]) / m for i in range(5)]
+    means = means_of_steps(name, module.losses, 5)
     assert logger.values("loss_step") == pytest.approx(means)
     assert logger.values("only_step") == pytest.approx(means)
     assert 0 <= min(logger.values("accuracy_step")) <= max(logger.values("accuracy_step")) <= 1
@@ -77,9 +79,9 @@ def test_a_value_that_some_jobs_log_is_the_mean_over_those() -> None:
 @pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_epoch_values_are_means_over_all_samples(name: str) -> None:
     strategy, module = strategy_of(name), Recording()
-    steps = 7 // jobs_of(strategy)
+    steps = 7 // (strategy.method.jobs_per_step(4) or 7)
     trainer, _ = train(strategy, module, steps=steps)
-    jobs = steps * jobs_of(strategy)
+    jobs = REGISTERED_OWN[name].jobs(steps)
     assert len(module.losses) == jobs
     assert module.sizes == [2, 2, 2, 2, 2, 2, 1][:jobs]
     mean = sum(loss * size for loss, size in zip(module.losses, module.sizes, strict=True)) / sum(module.sizes)
@@ -101,8 +103,7 @@ def test_outputs_hold_the_mean_loss_of_the_jobs(name: str) -> None:
 
     strategy, module = strategy_of(name), Outputs()
     train(strategy, module, steps=4)
-    m = jobs_of(strategy)
-    assert module.outputs == pytest.approx([sum(module.losses[i * m : (i + 1) * m]) / m for i in range(4)])
+    assert module.outputs == pytest.approx(means_of_steps(name, module.losses, 4))
 
 
 @pytest.mark.parametrize("name", REGISTERED_OWN)
@@ -118,7 +119,7 @@ def test_a_module_gets_mini_batches_as_it_knows_them(name: str) -> None:
 
     strategy, module = strategy_of(name), Hooks()
     train(strategy, module, steps=3)
-    assert module.transferred == [torch.Tensor] * 3 * jobs_of(strategy)
+    assert module.transferred == [torch.Tensor] * REGISTERED_OWN[name].jobs(3)
 
 
 @pytest.mark.parametrize("name", REGISTERED_OWN)
@@ -152,7 +153,7 @@ def test_an_epoch_has_as_many_steps_as_the_data_have_groups_of_mini_batches(name
     strategy = strategy_of(name)
     trainer = quiet(strategy=strategy, max_epochs=2)
     trainer.fit(Classifier(), loader(), validation_loader())
-    steps = max(1, 7 // jobs_of(strategy))
+    steps = max(1, 7 // (strategy.method.jobs_per_step(4) or 1))
     assert trainer.num_training_batches == steps
     assert trainer.global_step == 2 * steps
     assert trainer.estimated_stepping_batches == 2 * steps

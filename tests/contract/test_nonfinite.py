@@ -61,8 +61,7 @@ def test_the_schedule_stays_as_it_is(name: str, fault: str) -> None:
 @every_fault
 @pytest.mark.parametrize("name", SERVER_ONES)
 def test_a_step_of_which_nothing_is_left_changes_nothing_but_the_counters(name: str, fault: str) -> None:
-    strategy = strategy_of(name)
-    jobs = strategy.method.jobs_per_step(4)
+    strategy, jobs = strategy_of(name), REGISTERED_OWN[name].jobs
 
     class Watching(Faulty):
         def on_train_batch_end(self, outputs, batch, batch_idx):
@@ -70,7 +69,7 @@ def test_a_step_of_which_nothing_is_left_changes_nothing_but_the_counters(name: 
             steps = {int(s["step"]) for s in self.optimizers().optimizer.state.values()}
             self.history.append((state, steps, outputs))
 
-    module = Watching(range(2 * jobs, 3 * jobs), fault)  # all of the third step
+    module = Watching(range(jobs(2), jobs(3)), fault)  # all of the third step
     module.history = []
     with pytest.warns(UserWarning, match="left out"):
         train(strategy, module, max_steps=4)
@@ -103,8 +102,7 @@ def test_said_only_once() -> None:
 @every_method
 def test_a_run_that_raises_stops_at_the_newest_iterate(name: str) -> None:
     strategy = strategy_of(name, on_nonfinite="raise")
-    jobs = strategy.method.jobs_per_step(4)
-    module = Faulty({3 * jobs}, "nan")
+    module = Faulty({REGISTERED_OWN[name].jobs(3)}, "nan")
     with pytest.raises(NonFiniteGradientError, match='on_nonfinite="discard"'):
         train(strategy, module)
     expected = train(strategy_of(name), Faulty((), "nan"), max_steps=3)
@@ -112,11 +110,11 @@ def test_a_run_that_raises_stops_at_the_newest_iterate(name: str) -> None:
 
 
 @every_fault
-@pytest.mark.parametrize("name", ["asgd", "rennala_sgd", "loscar"])
+@pytest.mark.parametrize("name", ["asgd", "rennala_sgd", "ringleader_asgd", "iasgd", "loscar"])
 def test_runs_with_faults_are_resumed(name: str, fault: str, tmp_path) -> None:
-    jobs = strategy_of(name).method.jobs_per_step(4)
+    later = REGISTERED_OWN[name].jobs(4) + 1
     with pytest.warns(UserWarning, match="left out"):
-        whole = train(strategy_of(name), Faulty({1, 2, 4 * jobs + 1}, fault), max_steps=7)
+        whole = train(strategy_of(name), Faulty({1, 2, later}, fault), max_steps=7)
     with pytest.warns(UserWarning, match="left out"):
         train(strategy_of(name), Faulty({1, 2}, fault), max_steps=4).save_checkpoint("a.ckpt")
     trainer = quiet(strategy=strategy_of(name), max_steps=7)

@@ -178,6 +178,55 @@ def minibatch(server: Server, times: Sequence[float], steps: int) -> None:
         server.step(_mean(gradients), (server.times[-1] if server.times else 0.0) + max(times))
 
 
+def malenia(server: Server, times: Sequence[float], steps: int, target: float) -> None:
+    """As Rennala, until the harmonic mean of the numbers of gradients is large enough; every worker counts the same."""
+    now, numbers, n = 0.0, [0] * len(times), len(times)
+    for _ in range(steps):
+        due, sent = [now + time for time in times], [[] for _ in times]
+        while not all(sent) or n / sum(1 / len(gradients) for gradients in sent) < target / n:
+            worker = due.index(min(due))
+            now = due[worker]
+            sent[worker].append(server.gradient(server.iterate(), worker, numbers[worker]))
+            due[worker], numbers[worker] = now + times[worker], numbers[worker] + 1
+        server.step(_mean([_mean(gradients) for gradients in sent]), now)
+        numbers = [number + (other != worker) for other, number in enumerate(numbers)]
+
+
+def ringleader(server: Server, times: Sequence[float], steps: int) -> None:
+    """Once everybody is in the table, one update for each; what comes after one's update is for the next table."""
+    k, table = 0, [[] for _ in times]
+    out = [Out(time, worker, 0, 0, server.iterate()) for worker, time in enumerate(times)]
+    while k < steps:
+        updated, later = set(), [[] for _ in times]
+        while len(updated) < len(times) and k < steps:
+            job = _first(out)
+            mine = later if job.worker in updated else table
+            mine[job.worker].append(server.gradient(job.at, job.worker, job.number))
+            version, at = job.version, job.at
+            if job.worker not in updated and all(table):
+                server.step(_mean([_mean(gradients) for gradients in table]), job.due)
+                k += 1
+                updated.add(job.worker)
+                version, at = k, server.iterate()
+            out[job.worker] = Out(job.due + times[job.worker], job.worker, job.number + 1, version, at)
+        table = later
+
+
+def iasgd(server: Server, times: Sequence[float], steps: int) -> None:
+    """The mean of everybody's last gradient, from when there is one of everybody."""
+    k, table, unused = 0, {}, {}
+    out = [Out(time, worker, 0, 0, server.iterate()) for worker, time in enumerate(times)]
+    while k < steps:
+        job = _first(out)
+        unused.pop(job.worker, None)
+        unused[job.worker] = job
+        if len(table | unused) == len(times):
+            table |= {worker: server.gradient(job.at, worker, job.number) for worker, job in unused.items()}
+            server.step(_mean(list(table.values())), job.due)
+            k, unused = k + 1, {}
+        out[job.worker] = Out(job.due + times[job.worker], job.worker, job.number + 1, k, server.iterate())
+
+
 def coded(
     server: Server, times: Sequence[float], steps: int, deadline: float, holders: Sequence[int], used: int | None = None
 ) -> None:

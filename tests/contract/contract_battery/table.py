@@ -19,17 +19,20 @@ from contract_battery.running import LATENCY, UNEVEN, cluster_with_latency, unev
 from lightning_async import ParameterServerStrategy
 from lightning_async.methods import (
     ASGD,
+    IASGD,
     LOSCAR,
     ClippedASGD,
     DelayAdaptiveASGD,
     DiLoCo,
     GradientCoding,
     LocalSGD,
+    MaleniaSGD,
     Method,
     MinibatchSGD,
     ParameterAgnosticRingmaster,
     RennalaSGD,
     ReplicaMethod,
+    RingleaderASGD,
     RingmasterASGD,
 )
 from lightning_async.methods.dispatch import UniformDispatch
@@ -72,9 +75,13 @@ class Contract:
         return list(islice(self.method().steps(self.cluster()), steps))
 
     @property
-    def jobs_per_step(self) -> int:
-        """Gradients in every step."""
+    def jobs_per_step(self) -> int | None:
+        """Gradients in every step; None if that varies."""
         return self.method().jobs_per_step(len(UNEVEN))
+
+    def jobs(self, steps: int) -> int:
+        """Gradients in the first steps, all together."""
+        return sum(len(step.jobs) for step in self.schedule(steps))
 
 
 def _uniform(server: reference.Server, times: tuple[float, ...], steps: int, clip: float = 1e9) -> None:
@@ -159,6 +166,12 @@ CONTRACTS: dict[str, Contract] = {
         alone=lambda: RennalaSGD(batch=1, stops=False),
     ),
     "minibatch_sgd": Contract(MinibatchSGD, reference.minibatch, alone=MinibatchSGD),
+    "ringleader_asgd": Contract(RingleaderASGD, reference.ringleader, alone=RingleaderASGD),
+    "malenia_sgd": Contract(MaleniaSGD, partial(reference.malenia, target=4), alone=MaleniaSGD),
+    "malenia_sgd/target": Contract(
+        lambda: MaleniaSGD(target=6.5), partial(reference.malenia, target=6.5), alone=lambda: MaleniaSGD(target=0.5)
+    ),
+    "iasgd": Contract(IASGD, reference.iasgd, alone=IASGD),
 }
 
 
