@@ -12,9 +12,11 @@ from lightning_async.methods import (
     DelayAdaptiveASGD,
     GradientCoding,
     LocalSGD,
+    MaleniaSGD,
     MinibatchSGD,
     ParameterAgnosticRingmaster,
     RennalaSGD,
+    RingleaderASGD,
     RingmasterASGD,
 )
 from lightning_async.simulation import PowerTimes, SimulatedCluster
@@ -41,6 +43,12 @@ def test_the_only_threshold_with_a_name_is_adaptive() -> None:
 def test_a_batch_is_an_integer_from_one(batch: object) -> None:
     with pytest.raises(ValueError, match="batch must be an integer >= 1, got"):
         RennalaSGD(batch)
+
+
+@pytest.mark.parametrize("target", [0, -1.0, math.nan, math.inf, True, "16"])
+def test_a_target_is_a_finite_number_above_zero(target: object) -> None:
+    with pytest.raises(ValueError, match=r"target must be a (finite )?number > 0, got"):
+        MaleniaSGD(target)
 
 
 @pytest.mark.parametrize("concurrency", [0, 1.5, False])
@@ -77,6 +85,8 @@ def test_the_default_concurrency_is_not_known_before_the_schedule_has_begun() ->
         (ClippedASGD(1), "ClippedASGD(dispatch='finisher', clip=1.0)"),
         (RingmasterASGD("adaptive", stops=False), "RingmasterASGD(threshold='adaptive', stops=False)"),
         (MinibatchSGD(), "MinibatchSGD()"),
+        (MaleniaSGD(4), "MaleniaSGD(target=4.0)"),
+        (RingleaderASGD(), "RingleaderASGD()"),
     ],
 )
 def test_the_repr_of_a_method_is_its_arguments(method: object, shown: str) -> None:
