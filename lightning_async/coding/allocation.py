@@ -81,4 +81,7 @@ def allocate_bits(
         else:
             search = _SEARCHES.get(method) or (prefix_search if np.unique(crest).size == 1 else envelope_search)
             bits[workers] = search(table[useful], total)
+    # Bits that are too few for the quantizer are not sent, and so not given.
+    useless = table[np.arange(order.size), bits[order]] == 0.0
+    bits[order[useless]] = 0
     return bits

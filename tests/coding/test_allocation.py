@@ -182,10 +182,11 @@ def test_workers_that_never_arrive_get_no_bits() -> None:
     assert allocate_bits([1.0, 0.5], 4, kappa=9.0).tolist() == [0, 4]
 
 
-def test_one_bit_is_useless_to_a_sign_magnitude_quantiser() -> None:
-    assert (
-        utility(allocate_bits([0.1, 0.1], 1, kappa=9.0, quantizer="qsgd"), [0.1, 0.1], kappa=9.0, quantizer="qsgd") == 0
-    )
+@pytest.mark.parametrize("method", ["exact", "dp", "top_k", "greedy"])
+@pytest.mark.parametrize("quantizer", ["qsgd", "norm"])
+def test_one_bit_is_useless_to_a_sign_magnitude_quantiser_and_nobody_gets_it(method: Any, quantizer: Any) -> None:
+    assert allocate_bits([0.1, 0.1], 1, kappa=9.0, quantizer=quantizer, method=method).tolist() == [0, 0]
+    assert allocate_bits([0.1, 0.1], 2, kappa=9.0, quantizer=quantizer, method=method).tolist() == [2, 0]
 
 
 def test_a_perfect_worker_makes_the_utility_infinite_and_leaves_bits_to_the_others() -> None:
