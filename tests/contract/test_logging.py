@@ -1,6 +1,6 @@
 """What loggers, progress bars and file names see: server updates, and means over the jobs of a step."""
 
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -83,7 +83,7 @@ def test_epoch_values_are_means_over_all_samples(name: str) -> None:
     trainer, _ = train(strategy, module, steps=steps)
     jobs = REGISTERED_OWN[name].jobs(steps)
     assert len(module.losses) == jobs
-    assert module.sizes == [2, 2, 2, 2, 2, 2, 1][:jobs]
+    assert module.sizes == list(islice(cycle([2, 2, 2, 2, 2, 2, 1]), jobs))
     mean = sum(loss * size for loss, size in zip(module.losses, module.sizes, strict=True)) / sum(module.sizes)
     metrics = trainer.callback_metrics
     assert metrics["only_epoch"].item() == pytest.approx(mean)

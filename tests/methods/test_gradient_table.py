@@ -174,14 +174,15 @@ def test_a_parameter_that_took_no_part_counts_as_zero_and_one_that_never_did_has
 
 def test_malenia_with_one_gradient_of_everybody_is_minibatch_sgd() -> None:
     equal = SimulatedCluster(FixedTimes([2.0] * N))
-    finals = []
-    for method in (MaleniaSGD(), MinibatchSGD()):
+
+    def run(method: Method) -> tuple[list[float], Tensor]:
         x = torch.tensor([1.0, 2.0], dtype=torch.float64)
         sgd = torch.optim.SGD([x], lr=0.1)
-        times = [step.time for step in simulate(method, equal, [x], sgd, lambda job: [x.cos() + job.worker], 20)]
-        finals.append((times, x))
-    assert finals[0][0] == finals[1][0]
-    torch.testing.assert_close(finals[0][1], finals[1][1])
+        return [step.time for step in simulate(method, equal, [x], sgd, lambda job: [x.cos() + job.worker], 20)], x
+
+    (ours, x), (theirs, y) = run(MaleniaSGD()), run(MinibatchSGD())
+    assert ours == theirs
+    torch.testing.assert_close(x, y)
 
 
 def test_the_mean_of_a_table_is_over_workers_and_not_over_gradients() -> None:
