@@ -1,0 +1,221 @@
+"""Errors of mini-batch gradients, measured on a copy of the module so that nothing is disturbed."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.seed import isolate_rng
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from lightning_async._compat import is_overridden
+
+_WRAPPED_BY_COMPILE = ("forward", "training_step", "validation_step", "test_step", "predict_step")
+
+
+@dataclass(frozen=True)
+class GradientErrors:
+    """Errors of the gradients of mini-batches.
+
+    Attributes:
+        norms: Euclidean norm of every error that is finite, in the order of the mini-batches.
+        gradient_norm: norm of the mean gradient, which the errors are distances to.
+        nonfinite: mini-batches whose gradient was missing, NaN or infinite.
+    """
+
+    norms: npt.NDArray[np.float64]
+    gradient_norm: float
+    nonfinite: int
+
+
+class MiniBatches:
+    """Mini-batches of a loader's dataset that are drawn without the loader, the same ones at every pass.
+
+    Args:
+        loader: where dataset and collate function are taken from; its sampler is not touched.
+        indices: samples of every mini-batch.
+        seed: seed of what the dataset draws at random.
+    """
+
+    def __init__(self, loader: DataLoader[Any], indices: Sequence[npt.NDArray[np.int64]], seed: int) -> None:
+        self._loader = loader
+        self._indices = indices
+        self._seed = seed
+
+    def __iter__(self) -> Iterator[Any]:
+        # Generators that the dataset owns advance in a copy only.
+        dataset = copy.copy(self._loader.dataset)
+        for name, value in list(getattr(dataset, "__dict__", {}).items()):
+            if isinstance(value, torch.Generator):
+                setattr(dataset, name, value.clone_state())
+            elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+                setattr(dataset, name, copy.deepcopy(value))
+        read = getattr(dataset, "__getitems__", None) or (lambda rows: [dataset[row] for row in rows])
+        for number, rows in enumerate(self._indices):
+            _seed_all(self._seed, number)
+            yield self._loader.collate_fn(read(rows.tolist()))
+
+
+def draw_indices(
+    shards: Sequence[npt.NDArray[np.int64]], batch_size: int, count: int, seed: int
+) -> list[npt.NDArray[np.int64]]:
+    """Samples of `count` mini-batches, each from one shard, shards uniformly at random.
+
+    A shard is read in random order, to its end before any sample comes again.
+    """
+    rng = np.random.default_rng(seed)
+    left = [rng.permutation(shard) for shard in shards]
+    drawn = []
+    for worker in rng.integers(len(shards), size=count):
+        size = min(batch_size, len(shards[worker]))
+        if len(left[worker]) < size:
+            left[worker] = rng.permutation(shards[worker])
+        drawn.append(left[worker][:size])
+        left[worker] = left[worker][size:]
+    return drawn
+
+
+def gradient_errors(trainer: Trainer, module: LightningModule, batches: MiniBatches, seed: int) -> GradientErrors:
+    """Distances of mini-batch gradients to their mean.
+
+    Forward and backward run on a copy of the module, twice for every mini-batch: once for the mean, once for the
+    distances. Logging is switched off in the copy. All random states are put back.
+
+    Args:
+        trainer: of a fit that is running.
+        module: is not changed.
+        batches: the mini-batches.
+        seed: seed of what the module draws at random (dropout), by mini-batch.
+
+    Raises:
+        MisconfigurationException: if the module cannot be copied.
+    """
+    with isolate_rng(), torch.inference_mode(False), torch.enable_grad():
+        evaluate = _Evaluation(trainer, copied(module), seed)
+        mean: list[Tensor] | None = None
+        used = 0
+        for number, batch in enumerate(batches):
+            gradient = evaluate(batch, number)
+            if gradient is None or not torch.isfinite(_norm(gradient)):
+                continue
+            used += 1
+            if mean is None:
+                mean = gradient
+            else:
+                torch._foreach_add_(mean, torch._foreach_sub(gradient, mean), alpha=1.0 / used)
+        norms: list[float] = []
+        total = 0
+        for number, batch in enumerate(batches):
+            total += 1
+            gradient = evaluate(batch, number)
+            if mean is None or gradient is None or not torch.isfinite(_norm(gradient)):
+                continue
+            norms.append(_norm(torch._foreach_sub(gradient, mean)).item())
+    gradient_norm = float("nan") if mean is None else _norm(mean).item()
+    return GradientErrors(np.array(norms, dtype=np.float64), gradient_norm, total - len(norms))
+
+
+class _Evaluation:
+    """Gradients of a copied module, as the Trainer would compute them."""
+
+    def __init__(self, trainer: Trainer, module: LightningModule, seed: int) -> None:
+        self._trainer = trainer
+        self._module = module
+        self._seed = seed
+        self._takes_index = len(inspect.signature(module.training_step).parameters) > 1
+        self._parameters = [p for p in module.parameters() if p.requires_grad]
+        module.trainer = trainer
+        for part in module.modules():
+            if isinstance(part, LightningModule):
+                for name in ("log", "log_dict"):
+                    part.__dict__[name] = _ignore
+
+    def __call__(self, batch: Any, number: int) -> list[Tensor] | None:
+        """The gradient of a mini-batch; None if `training_step` returned None."""
+        trainer, module = self._trainer, self._module
+        batch = trainer.precision_plugin.convert_input(batch)
+        batch = self._hooks("on_before_batch_transfer").on_before_batch_transfer(batch, 0)
+        device = trainer.strategy.root_device
+        batch = self._hooks("transfer_batch_to_device").transfer_batch_to_device(batch, device, 0)
+        batch = self._hooks("on_after_batch_transfer").on_after_batch_transfer(batch, 0)
+        for p in self._parameters:
+            p.grad = None
+        _seed_all(self._seed, number)
+        with trainer.precision_plugin.train_step_context():
+            output = module.training_step(batch, number) if self._takes_index else module.training_step(batch)
+            loss = output["loss"] if isinstance(output, Mapping) else output
+        if loss is None:
+            return None
+        loss.backward()
+        gradient = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in self._parameters]
+        return [g.to_dense() if g.is_sparse else g for g in gradient]
+
+    def _hooks(self, name: str) -> Any:
+        """Whose hook the Trainer would call: the data module's, if it has one."""
+        data = getattr(self._trainer, "datamodule", None)
+        return data if data is not None and is_overridden(name, data) else self._module
+
+
+def copied(module: LightningModule) -> LightningModule:
+    """A copy that shares no tensor with the module, in the same mode, with the same buffers.
+
+    Raises:
+        MisconfigurationException: if an attribute of the module cannot be copied.
+    """
+    memo: dict[int, Any] = {}
+    for part in module.modules():
+        for value in list(vars(part).values()):
+            _detach_computed(value, memo)
+    try:
+        twin = copy.deepcopy(module, memo)
+    except Exception as error:
+        raise MisconfigurationException(
+            f"GradientNoiseMonitor measures on a copy of {type(module).__name__}, which cannot be copied: {error}. "
+            f"Give the attribute that cannot be copied a __deepcopy__, or remove the callback."
+        ) from error
+    for name in _WRAPPED_BY_COMPILE:
+        # What torch.compile has put on the instance calls the original.
+        if name in twin.__dict__ and not isinstance(twin.__dict__[name], MethodType):
+            del twin.__dict__[name]
+    return twin
+
+
+def _detach_computed(value: object, memo: dict[int, Any], depth: int = 0) -> None:
+    """Have tensors that were computed, such as losses kept in a list, copied without their graph."""
+    if isinstance(value, Tensor):
+        if value.grad_fn is not None:
+            memo[id(value)] = value.detach().clone()
+    elif depth < 4 and isinstance(value, Mapping):
+        for inner in list(value.values()):
+            _detach_computed(inner, memo, depth + 1)
+    elif depth < 4 and isinstance(value, (list, tuple, set)):
+        for inner in list(value):
+            _detach_computed(inner, memo, depth + 1)
+
+
+def _seed_all(seed: int, number: int) -> None:
+    derived = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+    torch.manual_seed(derived)
+    np.random.seed(derived)
+    random.seed(derived)
+
+
+def _norm(tensors: Sequence[Tensor]) -> Tensor:
+    norms = [torch.linalg.vector_norm(t, dtype=torch.promote_types(t.dtype, torch.float32)) for t in tensors]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm
+
+
+def _ignore(*args: Any, **kwargs: Any) -> None:
+    """Take the place of `log`."""
