@@ -6,6 +6,7 @@ import copy
 import inspect
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
@@ -15,11 +16,12 @@ import numpy.typing as npt
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.utilities.seed import isolate_rng
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lightning_async._compat import is_overridden
+from lightning_async.data.seeding import seeded
+from lightning_async.randomness import derived_seed
 
 _WRAPPED_BY_COMPILE = ("forward", "training_step", "validation_step", "test_step", "predict_step")
 
@@ -63,8 +65,9 @@ class MiniBatches:
                 setattr(dataset, name, copy.deepcopy(value))
         read = getattr(dataset, "__getitems__", None) or (lambda rows: [dataset[row] for row in rows])
         for number, rows in enumerate(self._indices):
-            _seed_all(self._seed, number)
-            yield self._loader.collate_fn(read(rows.tolist()))
+            with seeded(derived_seed(self._seed, "noise data", number)):
+                batch = self._loader.collate_fn(read(rows.tolist()))
+            yield batch
 
 
 def draw_indices(
@@ -101,7 +104,8 @@ def gradient_errors(trainer: Trainer, module: LightningModule, batches: MiniBatc
     Raises:
         MisconfigurationException: if the module cannot be copied.
     """
-    with isolate_rng(), torch.inference_mode(False), torch.enable_grad():
+    device = trainer.strategy.root_device
+    with seeded(seed), _device_randomness(device), torch.inference_mode(False), torch.enable_grad():
         evaluate = _Evaluation(trainer, copied(module), seed)
         mean: list[Tensor] | None = None
         used = 0
@@ -151,8 +155,9 @@ class _Evaluation:
         batch = self._hooks("on_after_batch_transfer").on_after_batch_transfer(batch, 0)
         for p in self._parameters:
             p.grad = None
-        _seed_all(self._seed, number)
-        with trainer.precision_plugin.train_step_context():
+        derived = derived_seed(self._seed, "noise step", number)
+        _seed_device(device, derived)
+        with seeded(derived), trainer.precision_plugin.train_step_context():
             output = module.training_step(batch, number) if self._takes_index else module.training_step(batch)
             loss = output["loss"] if isinstance(output, Mapping) else output
         if loss is None:
@@ -204,11 +209,28 @@ def _detach_computed(value: object, memo: dict[int, Any], depth: int = 0) -> Non
             _detach_computed(inner, memo, depth + 1)
 
 
-def _seed_all(seed: int, number: int) -> None:
-    derived = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-    torch.manual_seed(derived)
-    np.random.seed(derived)
-    random.seed(derived)
+def _seed_device(device: torch.device, seed: int) -> None:
+    # Not torch.manual_seed, which takes milliseconds on a machine without the device that it was built for.
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)
+
+
+@contextmanager
+def _device_randomness(device: torch.device) -> Iterator[None]:
+    """Put the random state of the device back on the way out."""
+    if device.type not in ("cuda", "mps"):
+        yield
+        return
+    state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.mps.get_rng_state()
+    try:
+        yield
+    finally:
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state, device)
+        else:
+            torch.mps.set_rng_state(state)
 
 
 def _norm(tensors: Sequence[Tensor]) -> Tensor:
