@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import blake2b
+from typing import TypeVar
 
 import torch
+
+from lightning_async.simulation import Job
+
+_Result = TypeVar("_Result")
 
 
 def derived_seed(seed: int, purpose: str, *indices: int) -> int:
@@ -43,23 +47,34 @@ def job_seed(seed: int, worker: int, number: int) -> int:
     return derived_seed(seed, "job", worker, number)
 
 
-@contextmanager
-def job_randomness(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch on the CPU and on `device` for one job; the surrounding random states are put back on the way out."""
-    generators = [torch.default_generator]
-    if device.type == "cuda":
-        torch.cuda.init()  # type: ignore[no-untyped-call]
-        generators.append(torch.cuda.default_generators[device.index or 0])
-    elif device.type == "mps":
-        generators.append(torch.mps._get_default_mps_generator())
-    states = [generator.get_state() for generator in generators]
-    for generator in generators:
-        generator.manual_seed(seed)
-    try:
-        yield
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
+class JobRandomness:
+    """Torch's randomness inside jobs, each of which has a seed of its own.
+
+    Args:
+        seed: the run's seed.
+        device: where jobs are computed; they may draw on the CPU too.
+    """
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self._seed = seed
+        self._generators = [torch.default_generator]
+        if device.type == "cuda":
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            self._generators.append(torch.cuda.default_generators[device.index or 0])
+        elif device.type == "mps":
+            self._generators.append(torch.mps._get_default_mps_generator())
+
+    def run(self, job: Job, compute: Callable[[], _Result]) -> _Result:
+        """Call `compute` under the seed of a job; the surrounding random states are put back afterwards."""
+        seed = job_seed(self._seed, job.worker, job.number)
+        states = [generator.get_state() for generator in self._generators]
+        for generator in self._generators:
+            generator.manual_seed(seed)
+        try:
+            return compute()
+        finally:
+            for generator, state in zip(self._generators, states):  # noqa: B905  around every gradient
+                generator.set_state(state)
 
 
 def _signed(seed: int) -> int:

@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 from lightning_async.gradient_function import GradientFunction
 from lightning_async.methods import Gradient
 from lightning_async.methods.apply import set_gradients
+from lightning_async.methods.clipping import all_finite
 from lightning_async.methods.local_training import LocalTraining
-from lightning_async.methods.server import all_finite
 from lightning_async.simulation import Job, Step
 
 

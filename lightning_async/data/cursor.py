@@ -8,7 +8,6 @@ from typing import Any
 
 from lightning_async.data.minibatches import NOTHING, Request
 from lightning_async.data.orders import Order, Position
-from lightning_async.randomness import derived_seed
 from lightning_async.simulation import Step
 
 SHARED = -1
@@ -23,7 +22,6 @@ class Cursor:
 
     Args:
         orders: the stream of every shard; empty if the data can only be read in order.
-        seed: the run's seed.
         jobs_per_step: how many jobs every step has; None if that varies.
         schedule: makes the run's schedule anew; read if the number of jobs varies or workers own their data.
         sharded: whether workers own their data.
@@ -33,7 +31,6 @@ class Cursor:
         self,
         orders: Mapping[int, Order],
         *,
-        seed: int,
         jobs_per_step: int | None,
         schedule: Callable[[], Iterator[Step]],
         sharded: bool,
@@ -43,7 +40,6 @@ class Cursor:
         self.completed = 0
         """Number of steps that were made."""
         self._orders = orders
-        self._seed = seed
         self._fixed = None if sharded or jobs_per_step is None else (None,) * jobs_per_step
         self._make_schedule = schedule
         self._schedule: Iterator[Step] | None = None
@@ -61,7 +57,7 @@ class Cursor:
         if self._orders:
             for _ in shards:
                 shard, position = self._requested.popleft()
-                after[shard] = position._replace(batch=position.batch + 1)
+                after[shard] = Position(position.epoch, position.batch + 1)
         self._read.append(after)
 
     def commit(self) -> None:
@@ -103,12 +99,14 @@ class Cursor:
                     streams[shard] = self._orders[shard].read_from(self.positions.get(shard, Position()))
                 position, indices = next(streams[shard])
                 self._requested.append((shard, position))
-                yield Request(derived_seed(self._seed, "load", shard, *position), indices)
+                yield Request((shard, *position), indices)
 
     def _step(self, ahead: int) -> tuple[int | None, ...]:
         """The shards of the jobs of the step that comes `ahead` steps after the last one made."""
+        if self._fixed is not None:
+            return self._fixed
         while len(self._drawn) <= ahead:
-            self._drawn.append(self._fixed if self._fixed is not None else self._draw())
+            self._drawn.append(self._draw())
         return self._drawn[ahead]
 
     def _draw(self) -> tuple[int | None, ...]:

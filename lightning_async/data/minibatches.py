@@ -9,21 +9,22 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, default_convert, get_worker_info
 
 from lightning_async.data.seeding import seeded
+from lightning_async.randomness import derived_seed
 
 
 class Request(NamedTuple):
-    """Which mini-batch to load, and under which seed.
+    """Which mini-batch to load.
 
     Attributes:
-        seed: seed of everything that is drawn at random while it is loaded.
+        name: what it is called, by which its random draws are told from those of others: shard, epoch, position.
         indices: what selects it; None if there is nothing to load.
     """
 
-    seed: int
+    name: tuple[int, ...]
     indices: Any
 
 
-NOTHING = Request(0, None)
+NOTHING = Request((), None)
 """Asks for no mini-batch, and gets None."""
 
 
@@ -34,33 +35,36 @@ class MiniBatches(Dataset[Any]):
         dataset: map-style dataset.
         collate_fn: makes a mini-batch of a list of samples.
         batched: whether a request selects a list of samples; otherwise one, which `collate_fn` converts.
+        seed: the run's seed; what is drawn at random while a mini-batch is loaded follows from it and its name.
 
     A dataset whose attribute `deterministic` is true promises that neither it nor the collate function draws
     anything at random; then nothing is seeded, which takes as long as reading a small mini-batch. `TensorDataset` with
     the collate function of torch is known to be so.
     """
 
-    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], *, batched: bool) -> None:
+    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], *, batched: bool, seed: int) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batched = batched
+        self.seed = seed
+        self._fetch = getattr(dataset, "__getitems__", None)
         self._deterministic = bool(getattr(dataset, "deterministic", False)) or (
             type(dataset) is TensorDataset and collate_fn in (default_collate, default_convert)
         )
 
     def __getitem__(self, request: Request) -> Any:
-        seed, indices = request
+        name, indices = request
         if indices is None:
             return None
         if self._deterministic:
             return self._load(indices)
-        with seeded(seed):
+        with seeded(derived_seed(self.seed, "load", *name)):
             return self._load(indices)
 
     def _load(self, indices: Any) -> Any:
         if not self.batched:
             return self.collate_fn(self.dataset[indices])
-        fetch = getattr(self.dataset, "__getitems__", None)
+        fetch = self._fetch
         return self.collate_fn(fetch(indices) if fetch else [self.dataset[index] for index in indices])
 
 
@@ -93,14 +97,35 @@ class _InitializeProcess:
             self.worker_init_fn(process)
 
 
-def minibatch_loader(loader: DataLoader[Any], requests: Callable[[], Iterator[Request]], seed: int) -> DataLoader[Any]:
+class InProcess:
+    """Loads the requested mini-batches where they are used: a DataLoader without processes, and without its overhead.
+
+    Args:
+        minibatches: what is requested.
+        requests: called once for every iterator.
+    """
+
+    def __init__(self, minibatches: MiniBatches, requests: Callable[[], Iterator[Request]]) -> None:
+        self._minibatches = minibatches
+        self._requests = requests
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._minibatches.__getitem__, self._requests())
+
+
+def minibatch_loader(
+    loader: DataLoader[Any], requests: Callable[[], Iterator[Request]], seed: int
+) -> DataLoader[Any] | InProcess:
     """A loader like the user's (processes, pinning, time-outs), that yields the requested mini-batches in order.
 
     Args:
         loader: the user's loader.
         requests: called once for every iterator of the loader.
-        seed: of the processes; what they load has seeds of its own.
+        seed: the run's seed.
     """
+    minibatches = MiniBatches(loader.dataset, loader.collate_fn, batched=loader.batch_sampler is not None, seed=seed)
+    if loader.num_workers == 0 and not loader.pin_memory:
+        return InProcess(minibatches, requests)
     processes: dict[str, Any] = {}
     if loader.num_workers > 0:
         processes = {
@@ -111,13 +136,14 @@ def minibatch_loader(loader: DataLoader[Any], requests: Callable[[], Iterator[Re
             "persistent_workers": loader.persistent_workers,
         }
     return DataLoader(
-        MiniBatches(loader.dataset, loader.collate_fn, batched=loader.batch_sampler is not None),
+        minibatches,
         batch_size=None,
         sampler=Requests(requests),
         collate_fn=_as_it_is,
         num_workers=loader.num_workers,
         pin_memory=loader.pin_memory,
-        generator=torch.Generator().manual_seed(seed),  # otherwise torch's global one would be drawn from
+        # Otherwise torch's global generator would be drawn from.
+        generator=torch.Generator().manual_seed(derived_seed(seed, "processes")),
         **processes,
     )
 

@@ -13,7 +13,6 @@ from lightning_async.data.cursor import SHARED, Cursor
 from lightning_async.data.minibatches import minibatch_loader
 from lightning_async.data.orders import Order, Position, SamplerOrder, ShardOrder
 from lightning_async.data.partition import Partition
-from lightning_async.randomness import derived_seed
 from lightning_async.simulation import Step
 
 
@@ -67,12 +66,10 @@ class StepLoader:
         elif _is_map_style(loader):
             sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
             orders = {SHARED: SamplerOrder(sampler, seed, limit)}
-        self._cursor = Cursor(
-            orders, seed=seed, jobs_per_step=jobs_per_step, schedule=schedule, sharded=partition is not None
-        )
+        self._cursor = Cursor(orders, jobs_per_step=jobs_per_step, schedule=schedule, sharded=partition is not None)
         # The loader's processes are shut down properly only if no cycle of references leads back here.
         requests = self._cursor.requests
-        self._minibatches = minibatch_loader(loader, requests, derived_seed(seed, "processes")) if orders else None
+        self._minibatches = minibatch_loader(loader, requests, seed) if orders else None
         self._stream: Iterator[Any] | None = None  # of an iterable, which goes on across epochs
         self._passes = 0
         if not orders:
@@ -117,7 +114,7 @@ class StepLoader:
 
     @_iterator.setter
     def _iterator(self, iterator: Any) -> None:
-        if self._minibatches is not None:
+        if isinstance(self._minibatches, DataLoader):
             self._minibatches._iterator = iterator
 
     def __getattr__(self, name: str) -> Any:
@@ -157,7 +154,7 @@ class StepLoader:
         self._cursor.seek(completed, positions)
         self._stream = None
 
-    def _read_requested(self, loader: DataLoader[Any]) -> Iterator[list[Any]]:
+    def _read_requested(self, loader: Iterable[Any]) -> Iterator[list[Any]]:
         minibatches = iter(loader)
         while True:
             shards = self._cursor.next_step()

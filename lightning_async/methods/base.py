@@ -45,8 +45,8 @@ class Method(ABC):
     supports_sparse: bool = False
     """Whether `direction` can take sparse gradients."""
 
-    clips: bool = False
-    """Whether workers clip their gradients, so that a Trainer's own clipping would clip twice."""
+    clip: float | None = None
+    """Euclidean norm to which workers scale a longer gradient down before they send it; None if they do not."""
 
     needs_averaged_momentum: bool = False
     """Whether the momentum that the method sets is the weight of an average: the optimizer's `averages_momentum`."""

@@ -6,9 +6,6 @@ from typing import Literal
 
 from lightning_async.methods.arguments import positive
 from lightning_async.methods.asgd import ASGD
-from lightning_async.methods.base import Direction, Gradient
-from lightning_async.methods.clipping import clip_by_global_norm
-from lightning_async.simulation import Step
 
 
 class ClippedASGD(ASGD):
@@ -28,12 +25,7 @@ class ClippedASGD(ASGD):
     """
 
     supports_sparse = False
-    clips = True
 
     def __init__(self, clip: float, dispatch: Literal["finisher", "uniform"] = "finisher") -> None:
         super().__init__(dispatch)
         self.clip = positive("clip", clip)
-
-    def direction(self, step: Step, gradients: list[Gradient]) -> Direction:
-        """clip_c of the gradient."""
-        return clip_by_global_norm(gradients[0], self.clip)

@@ -28,7 +28,7 @@ class ReplicaMethod(Described, ABC):
     """
 
     averages: bool = False
-    clips: bool = False
+    clip: float | None = None
     supports_sparse: bool = True
 
     overlap: bool = False

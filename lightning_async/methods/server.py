@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-import torch
 from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
+from lightning_async.methods.clipping import global_norm, scale
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
@@ -61,6 +61,7 @@ class ParameterServer:
         check_real(parameters)
         check_distinct(parameters)
         self.method = method
+        self._clip = method.clip
         self.parameters = list(parameters)
         self._owned = owned
         self.on_nonfinite = on_nonfinite
@@ -169,8 +170,12 @@ class ParameterServer:
                 gradient = compute(job, position)
             finally:
                 self.versions.leave(newest)
-        if gradient is not None and all_finite(gradient):
-            return gradient
+        if gradient is not None:
+            norm = global_norm([g for g in gradient if g is not None])
+            if norm < math.inf:
+                if self._clip is None or norm <= self._clip:
+                    return gradient
+                return scale(gradient, self._clip / norm, in_place=self._owned)
         if self.on_nonfinite == "raise":
             raise NonFiniteGradientError(
                 f"the gradient of {job} in step {self.completed} is {'missing' if gradient is None else 'not finite'}; "
@@ -223,16 +228,3 @@ class ParameterServer:
         self.nonfinite = state["nonfinite"]
         self.versions.load_state_dict(state["versions"])
         self.method.load_state_dict(state["method"])
-
-
-def all_finite(gradient: Gradient) -> bool:
-    """Whether no entry is NaN or infinite."""
-    for tensor in gradient:
-        if tensor is None:
-            continue
-        values = tensor.coalesce().values() if tensor.is_sparse else tensor
-        # One pass and one number to fetch; only a NaN, or a sum that overflows, needs the exact look.
-        total = torch.dot(values, values) if values.ndim == 1 else values.sum()
-        if not math.isfinite(total.item()) and not torch.isfinite(values).all():
-            return False
-    return True

@@ -35,7 +35,7 @@ def check_trainer(trainer: Trainer, module: LightningModule, method: Method) -> 
             f"RennalaSGD(batch={trainer.accumulate_grad_batches}) to average that many gradients."
         )
     _check_callbacks(trainer.callbacks, name)  # type: ignore[attr-defined]
-    if method.clips and trainer.gradient_clip_val:
+    if method.clip is not None and trainer.gradient_clip_val:
         raise MisconfigurationException(
             f"Trainer(gradient_clip_val={trainer.gradient_clip_val}) would clip once more what {name} has clipped at "
             f"the workers. Remove gradient_clip_val, and set the radius as {name}(clip={trainer.gradient_clip_val})."

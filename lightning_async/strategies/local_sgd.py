@@ -16,10 +16,9 @@ from typing_extensions import override
 
 from lightning_async._compat import Closure
 from lightning_async.data import Partition
+from lightning_async.methods.clipping import all_finite
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.replica_method import ReplicaMethod
-from lightning_async.methods.server import all_finite
-from lightning_async.randomness import job_randomness, job_seed
 from lightning_async.simulation import SimulatedCluster
 from lightning_async.strategies.replica_checks import check_replica_parameters, check_replica_trainer
 from lightning_async.strategies.scheduled import ScheduledStrategy
@@ -176,8 +175,8 @@ class LocalSGDStrategy(ScheduledStrategy):
         local.enter()
         for p in local.parameters:
             p.grad = None  # of another replica
-        with job_randomness(job_seed(self.seed, job.worker, job.number), self.root_device):
-            result = super().optimizer_step(optimizer, self._finite(closure), model, **kwargs)
+        make_step = super().optimizer_step
+        result = self._randomness.run(job, lambda: make_step(optimizer, self._finite(closure), model, **kwargs))
         local.after_step()
         self._made(step, nonfinite=local.nonfinite > refused)
         return result

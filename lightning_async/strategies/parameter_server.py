@@ -17,8 +17,8 @@ from lightning_async._compat import Closure, StepValues, current_batch, set_no_l
 from lightning_async.data import Partition
 from lightning_async.methods import Direction, Gradient, Method
 from lightning_async.methods.apply import scaling, set_gradients
+from lightning_async.methods.clipping import scale
 from lightning_async.methods.server import ParameterServer
-from lightning_async.randomness import job_randomness, job_seed
 from lightning_async.simulation import Job, SimulatedCluster
 from lightning_async.strategies.checks import check_optimizer, check_parameters, check_trainer
 from lightning_async.strategies.scheduled import CHECKPOINT_KEY, ScheduledStrategy
@@ -83,6 +83,7 @@ class ParameterServerStrategy(ScheduledStrategy):
             )
         self.server: ParameterServer | None = None
         """The iterate, its past versions and the schedule; None before a fit."""
+        self._one_job = False
         self._position = 0
 
     @property
@@ -113,6 +114,7 @@ class ParameterServerStrategy(ScheduledStrategy):
             sharded=self.partition is not None,
             on_nonfinite=self.on_nonfinite,
         )
+        self._one_job = self._jobs_per_step() == 1
 
     @override
     def optimizer_step(
@@ -149,7 +151,7 @@ class ParameterServerStrategy(ScheduledStrategy):
 
     @override
     def training_step(self, *args: Any, **kwargs: Any) -> STEP_OUTPUT:
-        if self._jobs_per_step() == 1:
+        if self._one_job:
             return super().training_step(*args, **kwargs)
         batches, *rest = args
         batch = batches[self._position]
@@ -170,7 +172,7 @@ class _Evaluation:
         self._strategy = strategy
         self._closure = closure
         self._parameters = parameters
-        self._values = StepValues(strategy._module.trainer) if strategy._jobs_per_step() != 1 else None
+        self._values = None if strategy._one_job else StepValues(strategy._module.trainer)
         self._losses: list[Tensor] = []
         self.overflowed: Gradient | None = None
         """Gradients in which the loss scale of fp16 has overflowed."""
@@ -179,18 +181,17 @@ class _Evaluation:
         """Run forward and backward of one job; None if `training_step` returned None."""
         strategy = self._strategy
         strategy._position = position
-        with job_randomness(job_seed(strategy.seed, job.worker, job.number), strategy.root_device):
-            loss = self._closure()
+        loss = strategy._randomness.run(job, self._closure)
         if self._values is not None:
             self._values.collect()
         if loss is None:
             return None
         self._losses.append(loss)
-        gradient = [p.grad for p in self._parameters]
+        gradient: Gradient = [p.grad for p in self._parameters]
         for p in self._parameters:
             p.grad = None  # the tensors belong to the method now
         if strategy._scaler is not None:
-            gradient = _scale(gradient, 1.0 / strategy._scaler.get_scale())
+            gradient = scale(gradient, 1.0 / strategy._scaler.get_scale(), in_place=True)
             self.overflowed = gradient
         return gradient
 
@@ -207,9 +208,4 @@ class _Evaluation:
     def scaled(self, direction: Direction) -> Direction:
         """The direction under the loss scale, from which the precision plugin will free it."""
         scaler = self._strategy._scaler
-        return direction if scaler is None else _scale(cast("Gradient", direction), scaler.get_scale())
-
-
-def _scale(gradient: Gradient, factor: float) -> list[Tensor | None]:
-    torch._foreach_mul_([g for g in gradient if g is not None], factor)
-    return list(gradient)
+        return direction if scaler is None else scale(cast("Gradient", direction), scaler.get_scale(), in_place=True)

@@ -19,6 +19,7 @@ from lightning_async._compat import Closure
 from lightning_async.data import Partition
 from lightning_async.methods import Method
 from lightning_async.methods.replica_method import ReplicaMethod
+from lightning_async.randomness import JobRandomness
 from lightning_async.simulation import SimulatedCluster, Step
 from lightning_async.strategies.resuming import (
     check_saved_run,
@@ -92,6 +93,8 @@ class ScheduledStrategy(SimulatedStrategy):
         self._warned = False
         self._size_before: Mapping[str, int | None] = {}
         self._heed_again: Callable[[], None] | None = None
+        self._randomness: JobRandomness
+        self._scaler: torch.amp.GradScaler | None = None
 
     @property
     @abstractmethod
@@ -146,6 +149,9 @@ class ScheduledStrategy(SimulatedStrategy):
         if not goes_on:
             self._start_data()
         super().setup(trainer)
+        self._randomness = JobRandomness(self.seed, self.root_device)
+        scaler = getattr(self.precision_plugin, "scaler", None)
+        self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         if engine is not None and goes_on and not self._continues(engine):
             goes_on = False
             self._start_data()
@@ -254,8 +260,3 @@ class ScheduledStrategy(SimulatedStrategy):
         self._size_before = state.get("size", {})
         if self._engine is not None:
             load_engine(self._engine.load_state_dict, state[self._state_key])
-
-    @property
-    def _scaler(self) -> torch.amp.GradScaler | None:
-        scaler = getattr(self.precision_plugin, "scaler", None)
-        return scaler if scaler is not None and scaler.is_enabled() else None

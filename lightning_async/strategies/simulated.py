@@ -219,7 +219,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
     @override
     def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:
         """Move a batch to the device; of a step with several jobs, each mini-batch by itself."""
-        if self._module.trainer.training and self._jobs_per_step() != 1:
+        if self._jobs_per_step() != 1 and self._module.trainer.training:
             return [super(SimulatedStrategy, self).batch_to_device(part, device, dataloader_idx) for part in batch]
         return super().batch_to_device(batch, device, dataloader_idx)
 

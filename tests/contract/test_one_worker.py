@@ -55,7 +55,7 @@ def without_progress(result):
         for name in ALONE
         if name in OWN
         for setting in SETTINGS
-        if not (setting == "trainer-clips" and ALONE[name].method().clips)  # that is refused
+        if not (setting == "trainer-clips" and ALONE[name].method().clip is not None)  # that is refused
     ],
 )
 def test_equals_plain_training(name: str, setting: str) -> None:

@@ -36,9 +36,9 @@ def noisy_collate(samples: list[Any]) -> Any:
 
 def requests() -> Iterator[Request]:
     for start in (0, 8, 4, 0):
-        yield Request(start, list(range(start, start + 4)))
+        yield Request((start,), list(range(start, start + 4)))
     yield NOTHING
-    yield Request(99, [23, 1])
+    yield Request((99,), [23, 1])
 
 
 def read(loader: DataLoader[Any]) -> list[Any]:
@@ -66,13 +66,13 @@ def test_loading_processes_do_not_change_what_is_loaded(dataset: Any, collate: A
 
 
 def test_a_request_selects_its_samples() -> None:
-    batch = MiniBatches(Noisy(), default_collate, batched=True)[Request(0, [5, 2])]
+    batch = MiniBatches(Noisy(), default_collate, batched=True, seed=0)[Request((0,), [5, 2])]
     assert batch[:, 0].tolist() == [5, 2]
 
 
 def test_without_batching_a_request_selects_one_sample() -> None:
     loader = minibatch_loader(
-        DataLoader(Noisy(), batch_size=None), lambda: iter([Request(0, 7), Request(0, 3)]), seed=0
+        DataLoader(Noisy(), batch_size=None), lambda: iter([Request((0,), 7), Request((0,), 3)]), seed=0
     )
     assert [sample[0].item() for sample in loader] == [7, 3]
 
@@ -154,10 +154,10 @@ class _Noise(Dataset[Any]):
 
 @pytest.mark.parametrize("deterministic", [None, False])
 def test_a_dataset_that_promises_nothing_is_seeded(deterministic: bool | None) -> None:
-    data = MiniBatches(_Noise(deterministic), default_collate, batched=True)
-    assert torch.equal(data[Request(5, [0, 1])], data[Request(5, [0, 1])])
+    data = MiniBatches(_Noise(deterministic), default_collate, batched=True, seed=0)
+    assert torch.equal(data[Request((5,), [0, 1])], data[Request((5,), [0, 1])])
 
 
 def test_a_dataset_that_promises_to_draw_nothing_is_not_seeded() -> None:
-    data = MiniBatches(_Noise(True), default_collate, batched=True)
-    assert not torch.equal(data[Request(5, [0, 1])], data[Request(5, [0, 1])])
+    data = MiniBatches(_Noise(True), default_collate, batched=True, seed=0)
+    assert not torch.equal(data[Request((5,), [0, 1])], data[Request((5,), [0, 1])])

@@ -113,6 +113,6 @@ def _jobs_out(method: ClippedASGD, cluster: SimulatedCluster, number: int) -> li
 
 
 def test_the_method_says_that_it_clips() -> None:
-    assert ClippedASGD.clips
+    assert ClippedASGD(clip=2.0).clip == 2.0
     assert not ClippedASGD.supports_sparse
-    assert not ASGD.clips
+    assert ASGD().clip is None
