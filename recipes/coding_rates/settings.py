@@ -132,7 +132,7 @@ class Study:
         ValueError: For a name or a number that is not allowed.
     """
 
-    schemes: tuple[str, ...] = ("sgd", "proposed_50", "proposed_10", "osgc_10", "uncoded_10")
+    schemes: tuple[str, ...] = ("sgd", "proposed_50", "proposed_10", "osgc_10")
     workers: int = 10
     slowest: float = 0.8
     batch: int = 2
@@ -141,12 +141,12 @@ class Study:
     offset: float = 100.0
     updates: int = 4096
     fitted: int = 3
-    horizons: tuple[int, ...] = (512, 1024, 2048, 4096)
+    horizons: tuple[int, ...] = (256, 1024, 4096)
     network_scale: float = 1.0
     rows: int = 2000
     hidden: int = 16
     every: int = 4
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4, 5)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.schemes) - set(SCHEMES))

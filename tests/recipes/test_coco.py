@@ -180,7 +180,7 @@ def test_padding_does_not_enter_the_loss() -> None:
     torch.testing.assert_close(module.loss(short), module.loss(long))
 
 
-@pytest.mark.parametrize("network", ["mobilenet_v3_small", "resnet50"])
+@pytest.mark.parametrize("network", ["scene_cnn", "mobilenet_v3_small", "resnet50"])
 def test_a_classifier_has_one_logit_for_each_label(network: str) -> None:
     module = MultiLabelClassifier(network, num_labels=7).eval()
     assert module(torch.zeros(1, 3, 64, 64)).shape == (1, 7)
@@ -189,7 +189,7 @@ def test_a_classifier_has_one_logit_for_each_label(network: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MultiLabelClassifier("alexnet"), "mobilenet_v3_small, resnet50"),
+        (lambda: MultiLabelClassifier("alexnet"), "scene_cnn, mobilenet_v3_small, resnet50"),
         (lambda: MultiLabelClassifier(num_labels=0), "num_labels"),
         (lambda: GPT2(8, 8, 1, width=10, heads=4), "multiple of heads"),
         (lambda: MultiLabelImages(train_scenes=0), "train_scenes"),
