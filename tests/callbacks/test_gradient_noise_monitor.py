@@ -330,14 +330,15 @@ def test_it_is_configured_by_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     root = Path(__file__).parents[2]
     monkeypatch.setattr("sys.argv", ["lightning-async"])
     monkeypatch.syspath_prepend(str(root))
-    (tmp_path / "noise.yaml").write_text(
-        "trainer:\n  callbacks:\n    - class_path: lightning_async.callbacks.GradientNoiseMonitor\n"
-        "      init_args: {steps: [0, 2], num_samples: 20, num_order_statistics: 8, folder: noise}\n"
-    )
-    files = [root / "configs/recipes/a9a.yaml", root / "configs/methods/clipped_asgd.yaml", tmp_path / "noise.yaml"]
+    files = [
+        root / f"configs/{name}.yaml" for name in ("recipes/a9a", "methods/clipped_asgd", "callbacks/gradient_noise")
+    ]
     words = [word for file in files for word in ("--config", str(file))]
-    assert main(["fit", *words, "--trainer.max_steps=3", "--trainer.enable_progress_bar=false"]) == 0
-    assert len(list(Path("noise").iterdir())) == 2
+    changes = ["--trainer.max_steps=3", "--trainer.enable_progress_bar=false"]
+    noise = "--trainer.callbacks.init_args."
+    changes += [f"{noise}steps=[0,2]", f"{noise}num_samples=20", f"{noise}num_order_statistics=8"]
+    assert main(["fit", *words, *changes]) == 0
+    assert len(list(Path("outputs/gradient_noise").iterdir())) == 2
     (log,) = tmp_path.rglob("metrics.csv")
     assert "gradient_noise/theta" in log.read_text()
 
