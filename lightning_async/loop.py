@@ -37,7 +37,8 @@ class Simulation(Iterator[Step]):
     ) -> None:
         self.server = server
         self._optimizer = optimizer
-        one_job = server.method.jobs_per_step(server.cluster.num_workers) == 1
+        method = server.method
+        one_job = method.jobs_per_step(server.cluster.num_workers) == method.local_steps == 1
         self._compute = GradientFunction(gradient_fn, server.parameters, check_all=not one_job)
         self._max_steps = math.inf if max_steps is None else max_steps
         self._max_time = math.inf if max_time is None else max_time

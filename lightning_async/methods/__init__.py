@@ -6,6 +6,7 @@ from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.clipped_asgd import ClippedASGD
 from lightning_async.methods.delay_adaptive_asgd import DelayAdaptiveASGD
 from lightning_async.methods.diloco import DiLoCo
+from lightning_async.methods.fedbuff import FedBuff
 from lightning_async.methods.gradient_coding import GradientCoding
 from lightning_async.methods.iasgd import IASGD
 from lightning_async.methods.local_sgd import LocalSGD
@@ -27,6 +28,7 @@ __all__ = [
     "DelayAdaptiveASGD",
     "DiLoCo",
     "Direction",
+    "FedBuff",
     "Gradient",
     "GradientCoding",
     "LocalSGD",

@@ -34,6 +34,18 @@ def positive_finite(name: str, value: SupportsFloat) -> float:
     return number
 
 
+def nonnegative_finite(name: str, value: SupportsFloat) -> float:
+    """Return `value` as a float if it is a number >= 0 and not infinite.
+
+    Raises:
+        ValueError: if it is not (NaN included).
+    """
+    number = isinstance(value, SupportsFloat) and not isinstance(value, (bool, np.bool_, str))
+    if not number or not 0 <= _float(value) < math.inf:
+        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+    return _float(value)
+
+
 def boolean(name: str, value: bool) -> bool:
     """Return `value` if it is True or False, and not merely something that counts as true.
 

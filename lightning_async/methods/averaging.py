@@ -44,6 +44,11 @@ class GradientSum:
         if len(both) < len(self._sum):
             self._sum = [self._own(g) if s is None else s for s, g in zip(self._sum, gradient, strict=True)]
 
+    @property
+    def sum(self) -> Gradient:
+        """The sum of what was added, not a copy."""
+        return self._sum
+
     def mean(self) -> Gradient:
         """The mean of what was added, in place of the sum; one gradient is returned bit for bit.
 

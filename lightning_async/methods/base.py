@@ -42,6 +42,12 @@ class Method(ABC):
     averages: bool = False
     """Whether `direction` is the plain mean of the gradients, so that they may be summed up as they come."""
 
+    sums_by_worker: bool = False
+    """Whether `direction` is given the sum of the gradients of each worker in place of every single one."""
+
+    local_steps: int = 1
+    """How many gradients, each on a mini-batch of its own, a job computes one after the other; see `work`."""
+
     supports_sparse: bool = False
     """Whether `direction` can take sparse gradients."""
 
@@ -74,8 +80,22 @@ class Method(ABC):
         Args:
             step: the step, with those of its jobs only whose gradients are finite.
             gradients: their gradients, in the order of `step.jobs`, at least one. They belong to the method, which may
-                change them in place.
+                change them in place. If `sums_by_worker`, there is one for each worker of these jobs, in the order in
+                which the workers come first.
         """
+
+    def work(self, parameters: Sequence[Tensor], gradient: Callable[[int], Gradient | None]) -> Gradient | None:
+        """What a worker makes of a job, and sends; counts as its gradient everywhere else. By default, it is just that.
+
+        Args:
+            parameters: they hold the iterate of the job, and must hold it again at the end.
+            gradient: computes the gradient at what the parameters hold, on the i-th mini-batch of the job, for i in
+                turn from 0 to `local_steps` - 1; None if it is missing.
+
+        Returns:
+            One tensor or None per parameter; None if the job cannot be used.
+        """
+        return gradient(0)
 
     def jobs_per_step(self, num_workers: int) -> int | None:
         """How many jobs every step uses; None if it varies."""
@@ -155,7 +175,7 @@ def _on_a_fresh_run(steps: _Steps) -> _Steps:
     @functools.wraps(steps)
     def wrapper(self: Method, cluster: Cluster) -> Iterator[Step]:
         if getattr(type(self), "steps", None) is wrapper:  # otherwise a subclass, which has done it, asks its base
-            cluster = cluster.start(self.message_bytes(cluster))
+            cluster = cluster.start(self.message_bytes(cluster), gradients_per_job=self.local_steps)
         return steps(self, cluster)
 
     return wrapper

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 from math import ceil
 
+from torch import Tensor
+
 from lightning_async.methods.arguments import positive_finite
 from lightning_async.methods.base import Direction, Gradient, Method
-from lightning_async.methods.gradient_table import GradientTable
+from lightning_async.methods.gradient_table import accumulate, divided
 from lightning_async.simulation import Cluster, Job, Step
 
 _SLACK = 1e-9  # relative: sums of 1 / B_i are rounded
@@ -39,6 +42,8 @@ class MaleniaSGD(Method):
         (2.5, [0, 0, 1])
     """
 
+    sums_by_worker = True
+
     def __init__(self, target: float | None = None) -> None:
         self.target = None if target is None else positive_finite("target", target)
 
@@ -67,10 +72,11 @@ class MaleniaSGD(Method):
 
     def direction(self, step: Step, gradients: list[Gradient]) -> Direction:
         """(1/n) sum_i (mean of the gradients of worker i)."""
-        table = GradientTable()
-        for job, gradient in zip(step.jobs, gradients, strict=True):
-            table.add(job.worker, gradient)
-        return table.mean()
+        total: list[Tensor | None] = [None] * len(gradients[0])
+        received = Counter(job.worker for job in step.jobs)
+        for number, gradient in zip(received.values(), gradients, strict=True):
+            accumulate(total, gradient, 1.0 / number)
+        return divided(total, len(gradients))
 
     def jobs_per_step(self, num_workers: int) -> int | None:
         """It varies, except with one worker, which sends S gradients."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,7 +63,8 @@ class RingleaderASGD(Method):
     A gradient that is not finite is left out of the table, and a worker without any in it is left out of the mean. If
     nothing finite has arrived since the last update, there is no update.
 
-    Memory: at most n + 2 gradients, also in a checkpoint.
+    Memory: at most n + 2 gradients, also in a checkpoint, and during a step a sum for each worker that has sent
+    something since the last one.
 
     Example:
         >>> from lightning_async.simulation import FixedTimes, SimulatedCluster
@@ -70,6 +72,8 @@ class RingleaderASGD(Method):
         >>> [(step.time, [job.worker for job in step.jobs]) for step, _ in zip(schedule, range(4))]
         [(2.5, [0, 0, 1]), (3.0, [0]), (5.0, [0, 0, 1]), (6.0, [0])]
     """
+
+    sums_by_worker = True
 
     def __init__(self) -> None:
         self._round = 0
@@ -112,11 +116,13 @@ class RingleaderASGD(Method):
         """(1/n) sum_i G_i / b_i after the arrivals since the last update have entered their tables."""
         assert isinstance(step, RingleaderStep)
         self._enter(step.round)
-        for job, gradient in zip(step.jobs, gradients, strict=True):
-            if step.round_of(job) > step.round:
-                self._next.add(job.worker, gradient)
+        received = Counter(job.worker for job in step.jobs)
+        rounds = {job.worker: step.round_of(job) for job in step.jobs}  # a worker has one iterate between its updates
+        for (worker, number), gradient in zip(received.items(), gradients, strict=True):
+            if rounds[worker] > step.round:
+                self._next.add(worker, gradient, number)
             else:
-                self._receive(job.worker, gradient)
+                self._receive(worker, gradient, number)
         if not self._total:
             self._total, self._senders = self._table.sum_of_means(), len(self._table)
         return divided(self._total, self._senders) if self._total else None
@@ -128,12 +134,12 @@ class RingleaderASGD(Method):
             self._round, self._next = round, GradientTable()
             self._total, self._senders = [], 0
 
-    def _receive(self, worker: int, gradient: Gradient) -> None:
-        """A gradient enters the table of this round; in phase 2 it is the last one of its worker."""
+    def _receive(self, worker: int, gradient: Gradient, number: int) -> None:
+        """A sum of gradients enters the table of this round; in phase 2 it is the last one of its worker."""
         known = worker in self._table
         if self._total:
             self._table.add_mean_to(self._total, worker, -1.0)
-        self._table.add(worker, gradient)
+        self._table.add(worker, gradient, number)
         if self._total:
             self._table.add_mean_to(self._total, worker)
             self._senders += not known

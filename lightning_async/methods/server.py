@@ -62,6 +62,7 @@ class ParameterServer:
         check_distinct(parameters)
         self.method = method
         self._clip = method.clip
+        self._works = type(method).work is not Method.work
         self.parameters = list(parameters)
         self._owned = owned
         self.on_nonfinite = on_nonfinite
@@ -70,7 +71,9 @@ class ParameterServer:
         num_bytes = sum(p.numel() * p.element_size() for p in self.parameters)
         method.bind(num_coordinates, num_bytes / max(1, num_coordinates))
         method.reset()
-        self.cluster = cluster.start(method.message_bytes(cluster), sharded=sharded)
+        self.cluster = cluster.start(
+            method.message_bytes(cluster), sharded=sharded, gradients_per_job=method.local_steps
+        )
         self._schedule = method.steps(VersionedCluster(self.cluster, self.versions))
         self._pending: Step | None = None
         self._late: Step | None = None
@@ -130,7 +133,9 @@ class ParameterServer:
 
         Args:
             compute: is called with each job of the step and its position in it, in order, while the parameters hold the
-                job's iterate, and returns its gradient, one tensor or None per parameter; None if there is none.
+                job's iterate, and returns its gradient, one tensor or None per parameter; None if there is none. Of
+                a method with local steps, with each local step in place of each job: `number` counts those of the
+                worker, the position those of the step, and the parameters hold what the worker has come to.
 
         Returns:
             The method's direction, or None if no gradient of the step can be used.
@@ -142,26 +147,25 @@ class ParameterServer:
         if len(step.jobs) == 1:
             gradient = self._gradient(step.jobs[0], 0, compute)
             return None if gradient is None else self.method.direction(step, [gradient])
-        total = GradientSum(owned=self._owned) if self.method.averages else None
+        method = self.method
+        sums: dict[int, GradientSum] = {}  # one over all, one for each worker, or one for each gradient
         used: list[Job] = []
-        gradients: list[Gradient] = []
         for position, job in enumerate(step.jobs):
             gradient = self._gradient(job, position, compute)
-            if gradient is None:
-                continue
-            used.append(job)
-            if total is not None:
-                total.add(gradient)
-            elif self._owned:
-                gradients.append(gradient)
-            else:
-                gradients.append([None if g is None else g.clone() for g in gradient])
+            if gradient is not None:
+                key = 0 if method.averages else job.worker if method.sums_by_worker else position
+                sums.setdefault(key, GradientSum(owned=self._owned)).add(gradient)
+                used.append(job)
         if not used:
             return None
-        return total.mean() if total is not None else self.method.direction(step._replace(jobs=tuple(used)), gradients)
+        if method.averages:
+            return sums[0].mean()
+        return method.direction(step._replace(jobs=tuple(used)), [total.sum for total in sums.values()])
 
     def _gradient(self, job: Job, position: int, compute: ComputeGradient) -> Gradient | None:
         """The gradient of a job of the step; None if it cannot be used."""
+        if self._works:
+            compute = self._work(compute)
         if job.version == self.completed:
             gradient = compute(job, position)
         else:
@@ -183,6 +187,19 @@ class ParameterServer:
             )
         self.nonfinite += 1
         return None
+
+    def _work(self, compute: ComputeGradient) -> ComputeGradient:
+        """What the method lets a worker make of the gradients of a job."""
+        method = self.method
+
+        def work(job: Job, position: int) -> Gradient | None:
+            def gradient(i: int) -> Gradient | None:
+                number = job.number * method.local_steps + i
+                return compute(job._replace(number=number), position * method.local_steps + i)
+
+            return method.work(self.parameters, gradient)
+
+        return work
 
     def before_update(self) -> None:
         """The newest iterate is about to change. The direction of the step cannot be asked for any more."""

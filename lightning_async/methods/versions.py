@@ -153,8 +153,8 @@ class VersionedCluster:
         """Indices of the workers."""
         return self.cluster.workers
 
-    def start(self, message_bytes: float | None = None) -> VersionedCluster:
-        """The run itself: it has been started, with the size of the messages, by who made it."""
+    def start(self, message_bytes: float | None = None, *, gradients_per_job: int | None = None) -> VersionedCluster:
+        """The run itself: it has been started, with the size of the messages and jobs, by who made it."""
         return self
 
     def dispatch(self, worker: int, version: int) -> Job:

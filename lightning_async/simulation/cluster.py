@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from lightning_async.simulation.arguments import random_seed
 from lightning_async.simulation.links import Link
 from lightning_async.simulation.records import Arrival, Job
+from lightning_async.simulation.several_gradients import SeveralGradients
 from lightning_async.simulation.waiting import nothing_arrives, too_late
 from lightning_async.simulation.worker_times import WorkerTimes, check_workers
 
@@ -60,6 +61,7 @@ class SimulatedCluster:
         self.link = link if link is not None else Link()
         self.seed = random_seed(seed)
         self.sharded = False
+        self.gradients_per_job = 1
         self._reset(None)
 
     def _reset(self, message_bytes: float | None) -> None:
@@ -68,9 +70,10 @@ class SimulatedCluster:
         self.horizon = sys.float_info.max  # nothing that arrives later is delivered: `next_arrival` raises
         unknown = message_bytes is None and self.link.bandwidth < math.inf
         self._message_time = math.nan if unknown else self.link.time(message_bytes)
-        self._duration = self.times.sampler(self.seed)
+        times = self.times if self.gradients_per_job == 1 else SeveralGradients(self.times, self.gradients_per_job)
+        self._duration = times.sampler(self.seed)
         # What makes no difference to anything but the clock: most schedules have nothing else.
-        constant = self.times.constant if self._message_time == 0.0 else None
+        constant = times.constant if self._message_time == 0.0 else None
         self._constant = constant if constant is not None and max(constant) < math.inf else None
         self._starts = [array("d") for _ in range(n)] if self.times.depends_on_start else None
         # (time, worker, job number): numbers alone, which the garbage collector need not look at.
@@ -93,7 +96,13 @@ class SimulatedCluster:
         """Indices of the workers, 0..n-1."""
         return range(self.times.num_workers)
 
-    def start(self, message_bytes: float | None = None, *, sharded: bool | None = None) -> SimulatedCluster:
+    def start(
+        self,
+        message_bytes: float | None = None,
+        *,
+        sharded: bool | None = None,
+        gradients_per_job: int | None = None,
+    ) -> SimulatedCluster:
         """A run of this cluster from time 0, independent of every other run.
 
         `Method.steps` calls it, so that the same cluster object can be given to any number of schedules.
@@ -102,16 +111,20 @@ class SimulatedCluster:
             message_bytes: size of a message, in bytes: what the link's bandwidth is divided by. May be left out if the
                 bandwidth is infinite.
             sharded: whether every worker has data of its own; then the `shard` of a job is its worker.
+            gradients_per_job: how many gradients a job computes, one after the other: job j those that are numbered
+                j m, ..., j m + m - 1. What is left out is as in this cluster, one if it is not a run.
         """
         run = object.__new__(type(self))
         run.times, run.link, run.seed = self.times, self.link, self.seed
         run.sharded = self.sharded if sharded is None else sharded
+        run.gradients_per_job = self.gradients_per_job if gradients_per_job is None else gradients_per_job
         run._reset(message_bytes)
         return run
 
     def __getstate__(self) -> dict[str, object]:
         # A run is made of closures and generators; what is copied, or sent to another process, is what it is a run of.
-        return {"times": self.times, "link": self.link, "seed": self.seed, "sharded": self.sharded}
+        kept = ("times", "link", "seed", "sharded", "gradients_per_job")
+        return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)

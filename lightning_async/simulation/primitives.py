@@ -29,7 +29,7 @@ class Cluster(Protocol):
     def workers(self) -> Sequence[int]:
         """Indices of the workers."""
 
-    def start(self, message_bytes: float | None = None) -> Self:
+    def start(self, message_bytes: float | None = None, *, gradients_per_job: int | None = None) -> Self:
         """A run of this cluster from time 0, independent of every other run."""
 
     def dispatch(self, worker: int, version: int) -> Job:

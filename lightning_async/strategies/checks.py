@@ -155,7 +155,7 @@ def check_optimizer(optimizer: Optimizer, method: Method, scaler: torch.amp.Grad
         check_momentum(optimizer, method)
     except ValueError as error:
         raise MisconfigurationException(str(error)) from None
-    if scaler is not None and (method.averages or method.jobs_per_step(2) != 1):
+    if scaler is not None and (method.averages or method.local_steps > 1 or method.jobs_per_step(2) != 1):
         raise MisconfigurationException(
             f'precision="16-mixed" scales each gradient, and {type(method).__name__} combines several. Use '
             f'precision="bf16-mixed" or "32-true".'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, cast
 
 import torch
@@ -19,7 +19,7 @@ from lightning_async.methods import Direction, Gradient, Method
 from lightning_async.methods.apply import scaling, set_gradients
 from lightning_async.methods.clipping import scale
 from lightning_async.methods.server import ParameterServer
-from lightning_async.simulation import Job, SimulatedCluster
+from lightning_async.simulation import Job, SimulatedCluster, Step
 from lightning_async.strategies.checks import check_optimizer, check_parameters, check_trainer
 from lightning_async.strategies.scheduled import CHECKPOINT_KEY, ScheduledStrategy
 from lightning_async.strategies.simulated import trainable
@@ -83,7 +83,7 @@ class ParameterServerStrategy(ScheduledStrategy):
             )
         self.server: ParameterServer | None = None
         """The iterate, its past versions and the schedule; None before a fit."""
-        self._one_job = False
+        self._one_batch = False
         self._position = 0
 
     @property
@@ -94,6 +94,20 @@ class ParameterServerStrategy(ScheduledStrategy):
     @override
     def _num_shards(self) -> int:
         return self.method.num_shards(self.cluster.num_workers)
+
+    @override
+    def _batches_per_step(self) -> int | None:
+        jobs = super()._batches_per_step()
+        return None if jobs is None else jobs * self.method.local_steps
+
+    @override
+    def _new_schedule(self) -> Iterator[Step]:
+        """The schedule as the data see it: a job is listed once for each of its mini-batches."""
+        local_steps = range(self.method.local_steps)
+        schedule = super()._new_schedule()
+        if len(local_steps) == 1:
+            return schedule
+        return (step._replace(jobs=tuple(job for job in step.jobs for _ in local_steps)) for step in schedule)
 
     @override
     def _check_trainer(self, trainer: Trainer) -> None:
@@ -114,7 +128,7 @@ class ParameterServerStrategy(ScheduledStrategy):
             sharded=self.partition is not None,
             on_nonfinite=self.on_nonfinite,
         )
-        self._one_job = self._jobs_per_step() == 1
+        self._one_batch = self._batches_per_step() == 1
 
     @override
     def optimizer_step(
@@ -151,7 +165,7 @@ class ParameterServerStrategy(ScheduledStrategy):
 
     @override
     def training_step(self, *args: Any, **kwargs: Any) -> STEP_OUTPUT:
-        if self._one_job:
+        if self._one_batch:
             return super().training_step(*args, **kwargs)
         batches, *rest = args
         batch = batches[self._position]
@@ -172,7 +186,7 @@ class _Evaluation:
         self._strategy = strategy
         self._closure = closure
         self._parameters = parameters
-        self._values = None if strategy._one_job else StepValues(strategy._module.trainer)
+        self._values = None if strategy._one_batch else StepValues(strategy._module.trainer)
         self._losses: list[Tensor] = []
         self.overflowed: Gradient | None = None
         """Gradients in which the loss scale of fp16 has overflowed."""

@@ -188,11 +188,11 @@ class SimulatedStrategy(SingleDeviceStrategy):
         loader = StepLoader(
             dataloader,
             seed=self.seed,
-            jobs_per_step=self._jobs_per_step(),
+            jobs_per_step=self._batches_per_step(),
             schedule=self._new_schedule,
             partition=self.partition,
             num_workers=self._num_shards(),
-            max_steps_per_epoch=_epoch_limit(trainer, dataloader, self._jobs_per_step() or 1),
+            max_steps_per_epoch=_epoch_limit(trainer, dataloader, self._batches_per_step() or 1),
         )
         if self._step_loader is not None:
             loader.seek(self._step_loader.completed, self._step_loader.positions)
@@ -218,8 +218,8 @@ class SimulatedStrategy(SingleDeviceStrategy):
 
     @override
     def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:
-        """Move a batch to the device; of a step with several jobs, each mini-batch by itself."""
-        if self._jobs_per_step() != 1 and self._module.trainer.training:
+        """Move a batch to the device; of a step with several mini-batches, each of them by itself."""
+        if self._batches_per_step() != 1 and self._module.trainer.training:
             return [super(SimulatedStrategy, self).batch_to_device(part, device, dataloader_idx) for part in batch]
         return super().batch_to_device(batch, device, dataloader_idx)
 
@@ -229,7 +229,8 @@ class SimulatedStrategy(SingleDeviceStrategy):
             raise RuntimeError("the strategy is not connected to a module yet")
         return self.lightning_module
 
-    def _jobs_per_step(self) -> int | None:
+    def _batches_per_step(self) -> int | None:
+        """Mini-batches of every step; None if that varies."""
         return self.method.jobs_per_step(self.cluster.num_workers)
 
     def _num_shards(self) -> int:

@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from lightning_async import simulate
-from lightning_async.methods import ASGD, Method, MinibatchSGD, RennalaSGD, RingmasterASGD
+from lightning_async.methods import (
+    ASGD,
+    IASGD,
+    FedBuff,
+    MaleniaSGD,
+    Method,
+    MinibatchSGD,
+    RennalaSGD,
+    RingleaderASGD,
+    RingmasterASGD,
+)
 from lightning_async.methods.server import ParameterServer
 from lightning_async.simulation import FixedTimes, NoArrivalError, RandomTimes, SimulatedCluster
 
@@ -20,7 +30,20 @@ def test_the_budget_ends_a_run_whose_step_is_never_complete(stops: bool) -> None
     assert list(run) == list(run) == []
 
 
-@pytest.mark.parametrize("method", [ASGD(), MinibatchSGD(), RennalaSGD(3), RingmasterASGD(3)], ids=repr)
+@pytest.mark.parametrize(
+    "method",
+    [
+        ASGD(),
+        MinibatchSGD(),
+        RennalaSGD(3),
+        RingmasterASGD(3),
+        RingleaderASGD(),
+        MaleniaSGD(),
+        IASGD(),
+        FedBuff(2, local_steps=3, local_lr=0.1),
+    ],
+    ids=repr,
+)
 def test_a_horizon_that_is_put_off_leaves_the_schedule_as_it_was(method: Method) -> None:
     cluster = SimulatedCluster(RandomTimes(4, "exponential"), seed=3)
     expected = list(islice(method.steps(cluster), 60))
