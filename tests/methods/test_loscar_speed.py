@@ -52,7 +52,7 @@ def test_the_stationary_error_of_the_average_falls_as_one_over_n(sparsity, overl
 
 def test_time_to_a_target_on_a9a_follows_step_counting():
     study = StepCounting()
-    times = {name: np.mean([study.time_to_target(name, seed) for seed in range(5)]) for name in study.predicted}
+    times = {name: np.mean([study.time(name, seed) for seed in range(5)]) for name in study.predicted}
     assert study.predicted == pytest.approx({"corrected": 1.0, "overwrite": 5 / 3, "blocking": 5.0})
     for name, ratio in study.predicted.items():
         assert times[name] / times["corrected"] == pytest.approx(ratio, rel=0.15)

@@ -1,0 +1,122 @@
+"""Every variant under every condition, each at its own best step size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from recipes.local_training.logistic import VARIANTS, Setting, time_to_target
+
+__all__ = ["Cell", "Factorial"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting, measured.
+
+    Args:
+        setting: how replicas were trained; a sparsity of 0 is the control that never communicates.
+        lr: the step size that was best on the tuning seeds.
+        times: logical time to the target for each reported seed, infinite where it was not reached.
+    """
+
+    setting: Setting
+    lr: float
+    times: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean over the seeds; infinite if one of them did not arrive."""
+        return statistics.fmean(self.times)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over the seeds."""
+        return statistics.stdev(self.times) if len(self.times) > 1 and math.isfinite(self.mean) else math.nan
+
+    def row(self) -> dict[str, object]:
+        """As a line of a table."""
+        return {**asdict(self.setting), "lr": self.lr, "mean": self.mean, "deviation": self.deviation}
+
+
+@dataclass(frozen=True)
+class Factorial:
+    """{blocking, overwrite, corrected} x p, and never communicating, under all combinations of the conditions.
+
+    Step sizes are tuned for each cell: the smallest mean time to target over the tuning seeds.
+
+    Args:
+        sparsity: fractions p > 0 of the coordinates that are sent.
+        window: local budgets, in logical time.
+        travel: times of a message.
+        slowdown: how much slower half of the workers are.
+        lr: step sizes to choose from.
+        tuning_seeds: seeds on which they are chosen.
+        seeds: other seeds, which are reported.
+        target: value of the training objective.
+        max_time: logical time after which a run is given up.
+        workers: number of workers.
+    """
+
+    sparsity: list[float] = field(default_factory=lambda: [1.0, 0.1, 0.01, 0.001])
+    window: list[float] = field(default_factory=lambda: [4.0, 16.0])
+    travel: list[float] = field(default_factory=lambda: [4.0, 16.0])
+    slowdown: list[float] = field(default_factory=lambda: [1.0, 4.0])
+    lr: list[float] = field(default_factory=lambda: [0.5, 1.0, 2.0, 4.0])
+    tuning_seeds: list[int] = field(default_factory=lambda: [100, 101])
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
+    target: float = 0.332
+    max_time: float = 2_000.0
+    workers: int = 8
+
+    def __post_init__(self) -> None:
+        for name, values in asdict(self).items():
+            if isinstance(values, list) and not values:
+                raise ValueError(f"{name} is an empty list: give at least one value")
+        shared = set(self.seeds) & set(self.tuning_seeds)
+        if shared:
+            raise ValueError(f"seeds {sorted(shared)} would be tuned on and reported: use others for one of the two")
+
+    def settings(self) -> list[Setting]:
+        """All cells, condition by condition; the control comes last in each."""
+        variants = [*itertools.product(VARIANTS, self.sparsity), ("corrected", 0.0)]
+        return [
+            Setting(variant, p, window, travel, slowdown, self.workers)
+            for slowdown, travel, window in itertools.product(self.slowdown, self.travel, self.window)
+            for variant, p in variants
+        ]
+
+    def measure(self, setting: Setting) -> Cell:
+        """Tune the step size of one cell, and run the reported seeds with it."""
+
+        def time(lr: float, seed: int, max_time: float) -> float:
+            return time_to_target(setting, lr, seed, self.target, max_time)
+
+        lr = best(time, self.lr, self.tuning_seeds, self.max_time)
+        return Cell(setting, lr, tuple(time(lr, seed, self.max_time) for seed in self.seeds))
+
+
+def best(
+    time: Callable[[float, int, float], float], candidates: Sequence[float], seeds: Sequence[int], max_time: float
+) -> float:
+    """The candidate with the smallest total time over the seeds; a candidate is given up once it cannot win.
+
+    Args:
+        time: of a candidate and a seed, infinite if it is more than the third argument.
+        candidates: what to choose from; the first one if none arrives.
+        seeds: all of them have to arrive.
+        max_time: most time for one seed.
+    """
+    winner, least = candidates[0], math.inf
+    for candidate in candidates:
+        total = 0.0
+        for seed in seeds:
+            total += time(candidate, seed, min(max_time, least - total))
+            if total >= least:
+                break
+        if total < least:
+            winner, least = candidate, total
+    return winner
