@@ -11,7 +11,7 @@ from typing import Any
 
 from lightning.pytorch.cli import OptimizerCallable
 from lightning.pytorch.strategies import Strategy
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from lightning_async._compat import StrategyRegistry
 from lightning_async.methods import (
@@ -21,6 +21,7 @@ from lightning_async.methods import (
     ClippedASGD,
     DelayAdaptiveASGD,
     DiLoCo,
+    FedBuff,
     GradientCoding,
     LocalSGD,
     MaleniaSGD,
@@ -57,6 +58,12 @@ def muon(method: Method, lr: float = 0.02, nesterov: bool = True) -> Strategy:
     """
     optimizer = partial(Muon, lr=lr, nesterov=nesterov, lr_scale={"head": 10.0, "tied": 10.0})
     return ParameterServerStrategy(method, default_cluster(), optimizer)
+
+
+def fedbuff() -> Strategy:
+    """FedBuff on the default cluster, whose server subtracts the mean difference, whatever optimizer the module has."""
+    method = FedBuff(buffer=8, local_steps=8, local_lr=0.0625)
+    return ParameterServerStrategy(method, default_cluster(), partial(SGD, lr=1.0))
 
 
 def replicas(method: ReplicaMethod) -> Strategy:
@@ -106,6 +113,7 @@ REGISTERED: dict[str, Callable[[], Strategy]] = {
     "malenia_sgd": lambda: server(MaleniaSGD()),
     "ringleader_asgd": lambda: server(RingleaderASGD()),
     "iasgd": lambda: server(IASGD()),
+    "fedbuff": fedbuff,
     "ringmaster_muon": lambda: muon(RingmasterASGD(threshold=36)),
     "parameter_agnostic_muon": lambda: muon(ParameterAgnosticRingmaster(), lr=0.2, nesterov=False),
     "rennala_muon": lambda: muon(RennalaSGD(batch=16)),

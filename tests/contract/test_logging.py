@@ -79,7 +79,7 @@ def test_a_value_that_some_jobs_log_is_the_mean_over_those() -> None:
 @pytest.mark.parametrize("name", REGISTERED_OWN)
 def test_epoch_values_are_means_over_all_samples(name: str) -> None:
     strategy, module = strategy_of(name), Recording()
-    steps = 7 // (strategy.method.jobs_per_step(4) or 7)
+    steps = 7 // (REGISTERED_OWN[name].jobs_per_step or 7)
     trainer, _ = train(strategy, module, steps=steps)
     jobs = REGISTERED_OWN[name].jobs(steps)
     assert len(module.losses) == jobs
@@ -153,7 +153,7 @@ def test_an_epoch_has_as_many_steps_as_the_data_have_groups_of_mini_batches(name
     strategy = strategy_of(name)
     trainer = quiet(strategy=strategy, max_epochs=2)
     trainer.fit(Classifier(), loader(), validation_loader())
-    steps = max(1, 7 // (strategy.method.jobs_per_step(4) or 1))
+    steps = max(1, 7 // (REGISTERED_OWN[name].jobs_per_step or 1))
     assert trainer.num_training_batches == steps
     assert trainer.global_step == 2 * steps
     assert trainer.estimated_stepping_batches == 2 * steps

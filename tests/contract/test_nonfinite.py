@@ -110,7 +110,7 @@ def test_a_run_that_raises_stops_at_the_newest_iterate(name: str) -> None:
 
 
 @every_fault
-@pytest.mark.parametrize("name", ["asgd", "rennala_sgd", "ringleader_asgd", "iasgd", "loscar"])
+@pytest.mark.parametrize("name", ["asgd", "rennala_sgd", "ringleader_asgd", "iasgd", "fedbuff", "loscar"])
 def test_runs_with_faults_are_resumed(name: str, fault: str, tmp_path) -> None:
     later = REGISTERED_OWN[name].jobs(4) + 1
     with pytest.warns(UserWarning, match="left out"):

@@ -105,7 +105,7 @@ def test_killed_after_every_step_with_loading_processes(name: str, tmp_path: Pat
 
 @pytest.mark.parametrize("partition", [Shards(per_worker=1), Dirichlet(alpha=0.5)], ids=["shards", "dirichlet"])
 @pytest.mark.parametrize(
-    "name", ["asgd/uniform", "ringmaster_asgd", "rennala_sgd", "ringleader_asgd", "malenia_sgd", "iasgd"]
+    "name", ["asgd/uniform", "ringmaster_asgd", "rennala_sgd", "ringleader_asgd", "malenia_sgd", "iasgd", "fedbuff"]
 )
 def test_resumed_at_every_step_when_workers_own_their_data(name: str, partition, tmp_path: Path) -> None:
     check_every_step(Run(name, tmp_path, partition=partition))

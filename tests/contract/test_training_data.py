@@ -199,7 +199,7 @@ def test_an_owner_of_data_draws_from_its_own_shard_in_the_order_of_its_jobs(name
     shards = [shard.tolist() for shard in partition.assign(PLAIN, 4, 0)]
     batches = [[set(shard[i : i + 2]) for i in range(0, len(shard), 2)] for shard in shards]
     schedule = OWN[name].method().steps(OWN[name].cluster().start(sharded=True))
-    owners = [job.shard for step in islice(schedule, 12) for job in step.jobs]
+    owners = [job.shard for step in islice(schedule, 12) for job in step.jobs for _ in range(OWN[name].local_steps)]
     assert len(module.drawn) == len(owners)
     streams = [cycle(own) for own in batches]
     assert module.drawn == [next(streams[owner]) for owner in owners]

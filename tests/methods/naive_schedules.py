@@ -8,7 +8,7 @@ from math import ceil, sqrt
 from typing import TypeAlias
 
 from lightning_async.simulation import WorkerTimes
-from tests.simulation.naive_cluster import NaiveCluster
+from tests.simulation.naive_cluster import CyclicTimes, NaiveCluster
 
 NaiveStep: TypeAlias = tuple[int, float, tuple[tuple[int, int, int], ...], int]
 
@@ -143,4 +143,19 @@ def iasgd(times: WorkerTimes) -> Iterator[NaiveStep]:
             used = [job for i, job in enumerate(arrived) if job[0] not in {later[0] for later in arrived[i + 1 :]}]
             yield k, time, tuple(used), len(arrived) - len(used)
             k, arrived = k + 1, []
+        cluster.dispatch(job[0], k)
+
+
+def fedbuff(times: CyclicTimes, buffer: int, local_steps: int) -> Iterator[NaiveStep]:
+    def jobs_of(durations: list[float]) -> list[float]:
+        several = durations * local_steps  # after so many gradients as well the durations begin anew
+        return [sum(several[i : i + local_steps]) for i in range(0, len(several), local_steps)]
+
+    cluster, k, jobs = start(CyclicTimes([jobs_of(list(mine)) for mine in times.durations])), 0, []
+    while True:
+        time, job = cluster.next_arrival()
+        jobs.append(job)
+        if len(jobs) == buffer:
+            yield k, time, tuple(jobs), 0
+            k, jobs = k + 1, []
         cluster.dispatch(job[0], k)

@@ -15,6 +15,7 @@ from lightning_async.methods import (
     IASGD,
     ClippedASGD,
     DelayAdaptiveASGD,
+    FedBuff,
     MaleniaSGD,
     Method,
     MinibatchSGD,
@@ -61,6 +62,11 @@ RULES: list[tuple[Method, Callable[[WorkerTimes], Iterator[naive.NaiveStep]]]] =
     *((MaleniaSGD(target), partial(naive.malenia, target=target)) for target in (1, 3, 8, 12.5)),
     (RingleaderASGD(), naive.ringleader),
     (IASGD(), naive.iasgd),
+    *(
+        (FedBuff(buffer, local_steps, local_lr=0.1), partial(naive.fedbuff, buffer=buffer, local_steps=local_steps))
+        for buffer in (1, 3)
+        for local_steps in (1, 4)
+    ),
 ]
 METHODS = [method for method, _ in RULES] + [ASGD("uniform"), ClippedASGD(clip=1.0, dispatch="uniform")]
 
@@ -135,12 +141,13 @@ class TestEverySchedule:
         assert all(len(step.jobs) == expected for step in islice(method.steps(SimulatedCluster(UniformTimes(1))), 9))
 
     def test_takes_as_long_as_its_messages_need(self, method: Method) -> None:
-        """With equal workers and a message that takes 1/8 each way, everything takes 1 + 1/4 times as long."""
+        """With equal workers and a message that takes 1/8 each way, every gradient takes 1 + 1/4 in place of 1."""
         method.bind(num_coordinates=100, bytes_per_coordinate=4.0)
         slow = method.steps(SimulatedCluster(UniformTimes(5), Link(latency=0.0625, bandwidth=6400.0)))
         fast = method.steps(SimulatedCluster(UniformTimes(5)))
         for with_link, without in zip(islice(slow, STEPS), fast, strict=False):
-            assert with_link == without._replace(time=1.25 * without.time)
+            work = method.local_steps
+            assert with_link == without._replace(time=without.time * (work + 0.25) / work)
 
 
 def test_a_finite_bandwidth_without_a_model_size_is_refused_at_once() -> None:

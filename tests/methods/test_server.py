@@ -15,6 +15,7 @@ from lightning_async.methods import (
     IASGD,
     ClippedASGD,
     DelayAdaptiveASGD,
+    FedBuff,
     Gradient,
     MaleniaSGD,
     Method,
@@ -42,6 +43,7 @@ METHODS: list[Method] = [
     MaleniaSGD(target=20),
     RingleaderASGD(),
     IASGD(),
+    FedBuff(buffer=3, local_steps=1, local_lr=0.1),
 ]
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS, ids=repr)
 

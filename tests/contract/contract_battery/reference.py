@@ -227,6 +227,25 @@ def iasgd(server: Server, times: Sequence[float], steps: int) -> None:
         out[job.worker] = Out(job.due + times[job.worker], job.worker, job.number + 1, k, server.iterate())
 
 
+def fedbuff(server: Server, times: Sequence[float], steps: int, buffer: int, local_steps: int, local_lr: float) -> None:
+    """A job is some steps of SGD, of which the difference is sent; `buffer` differences make an update."""
+    k, differences = 0, []
+    out = [Out(local_steps * time, worker, 0, 0, server.iterate()) for worker, time in enumerate(times)]
+    while k < steps:
+        job = _first(out)
+        local = job.at
+        for number in range(job.number * local_steps, (job.number + 1) * local_steps):
+            gradient = server.gradient(local, job.worker, number)
+            local = [x - local_lr * g for x, g in zip(local, gradient, strict=True)]
+        weight = (1 + k - job.version) ** -0.5
+        differences.append([weight * (x - y) for x, y in zip(job.at, local, strict=True)])
+        if len(differences) == buffer:
+            server.step(_mean(differences), job.due)
+            k, differences = k + 1, []
+        due = job.due + local_steps * times[job.worker]
+        out[job.worker] = Out(due, job.worker, job.number + 1, k, server.iterate())
+
+
 def coded(
     server: Server, times: Sequence[float], steps: int, deadline: float, holders: Sequence[int], used: int | None = None
 ) -> None:

@@ -24,6 +24,7 @@ from lightning_async.methods import (
     ClippedASGD,
     DelayAdaptiveASGD,
     DiLoCo,
+    FedBuff,
     GradientCoding,
     LocalSGD,
     MaleniaSGD,
@@ -77,11 +78,17 @@ class Contract:
     @property
     def jobs_per_step(self) -> int | None:
         """Gradients in every step; None if that varies."""
-        return self.method().jobs_per_step(len(UNEVEN))
+        jobs = self.method().jobs_per_step(len(UNEVEN))
+        return None if jobs is None else jobs * self.local_steps
+
+    @property
+    def local_steps(self) -> int:
+        """Gradients in a job."""
+        return getattr(self.method(), "local_steps", 1)
 
     def jobs(self, steps: int) -> int:
         """Gradients in the first steps, all together."""
-        return sum(len(step.jobs) for step in self.schedule(steps))
+        return sum(len(step.jobs) for step in self.schedule(steps)) * self.local_steps
 
 
 def _uniform(server: reference.Server, times: tuple[float, ...], steps: int, clip: float = 1e9) -> None:
@@ -172,6 +179,12 @@ CONTRACTS: dict[str, Contract] = {
         lambda: MaleniaSGD(target=6.5), partial(reference.malenia, target=6.5), alone=lambda: MaleniaSGD(target=0.5)
     ),
     "iasgd": Contract(IASGD, reference.iasgd, alone=IASGD),
+    "fedbuff": Contract(
+        partial(FedBuff, buffer=2, local_steps=3, local_lr=0.125),
+        partial(reference.fedbuff, buffer=2, local_steps=3, local_lr=0.125),
+        alone=None,
+        why_not_alone="what is sent is the difference of two iterates",
+    ),
 }
 
 
