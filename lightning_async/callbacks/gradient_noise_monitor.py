@@ -73,6 +73,8 @@ class GradientNoise:
             axis.plot(exponent[:k], law[:k], color="#D55E00", linewidth=2.0, label=f"fitted to the {k} largest")
             title += f": theta = {self.tail.theta:.2f} [{low:.2f}, {high:.2f}]"
         axis.set(xscale="log", yscale="log", xlabel="log(m / i)", ylabel="i-th largest of m errors", title=title)
+        if len(positive := self.errors[self.errors > 0]):
+            axis.set_ylim(positive.min() / 1.2, positive.max() * 1.2)  # the law is about the tail, far below the rest
         axis.grid(alpha=0.25, linewidth=0.5)
         axis.legend(frameon=False, fontsize=8)
         return figure
