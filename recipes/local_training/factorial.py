@@ -4,42 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from recipes.local_training.logistic import VARIANTS, Setting, time_to_target
+from recipes.local_training.cells import Cell, check_study, variants
+from recipes.local_training.logistic import Setting, time_to_target
 
-__all__ = ["Cell", "Factorial"]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One setting, measured.
-
-    Args:
-        setting: how replicas were trained; a sparsity of 0 is the control that never communicates.
-        lr: the step size that was best on the tuning seeds.
-        times: logical time to the target for each reported seed, infinite where it was not reached.
-    """
-
-    setting: Setting
-    lr: float
-    times: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean over the seeds; infinite if one of them did not arrive."""
-        return statistics.fmean(self.times)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation over the seeds."""
-        return statistics.stdev(self.times) if len(self.times) > 1 and math.isfinite(self.mean) else math.nan
-
-    def row(self) -> dict[str, object]:
-        """As a line of a table."""
-        return {**asdict(self.setting), "lr": self.lr, "mean": self.mean, "deviation": self.deviation}
+__all__ = ["Factorial", "best"]
 
 
 @dataclass(frozen=True)
@@ -73,20 +44,14 @@ class Factorial:
     workers: int = 8
 
     def __post_init__(self) -> None:
-        for name, values in asdict(self).items():
-            if isinstance(values, list) and not values:
-                raise ValueError(f"{name} is an empty list: give at least one value")
-        shared = set(self.seeds) & set(self.tuning_seeds)
-        if shared:
-            raise ValueError(f"seeds {sorted(shared)} would be tuned on and reported: use others for one of the two")
+        check_study(asdict(self), self.seeds, self.tuning_seeds)
 
     def settings(self) -> list[Setting]:
         """All cells, condition by condition; the control comes last in each."""
-        variants = [*itertools.product(VARIANTS, self.sparsity), ("corrected", 0.0)]
         return [
             Setting(variant, p, window, travel, slowdown, self.workers)
             for slowdown, travel, window in itertools.product(self.slowdown, self.travel, self.window)
-            for variant, p in variants
+            for variant, p in variants(self.sparsity)
         ]
 
     def measure(self, setting: Setting) -> Cell:

@@ -1,4 +1,4 @@
-"""The factorial as Markdown tables and as CSV."""
+"""Measured cells as Markdown tables and as CSV."""
 
 from __future__ import annotations
 
@@ -6,54 +6,59 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from recipes.local_training.factorial import Cell
+from recipes.local_training.cells import Cell
 
 __all__ = ["csv_table", "markdown_tables"]
 
 
-def markdown_tables(cells: Sequence[Cell]) -> str:
-    """One table for each condition: a row per variant, a column per p; mean, standard deviation, step size."""
+def markdown_tables(cells: Sequence[Cell], number: Callable[[float], str]) -> str:
+    """One table for each condition: a row per variant, a column per p; mean, standard deviation, step size.
+
+    Args:
+        cells: what was measured, ordered by condition.
+        number: how a result is written.
+    """
     tables = []
-    for (slowdown, travel, window), group in itertools.groupby(cells, _condition):
+    for condition, group in itertools.groupby(cells, _condition):
         of_condition = list(group)
         fractions = list(dict.fromkeys(cell.setting.sparsity for cell in of_condition if cell.setting.sparsity))
         rows: dict[str, list[str]] = {}
         for cell in of_condition:
             if cell.setting.sparsity:
-                rows.setdefault(cell.setting.variant, []).append(_text(cell))
-        workers = "equal workers" if slowdown == 1 else f"half of the workers {slowdown:g} times slower"
-        control = ", ".join(_text(cell) for cell in of_condition if not cell.setting.sparsity)
-        header = ["", *(f"p = {p:g}" for p in fractions)]
-        tables.append(
-            f"**{workers[0].upper()}{workers[1:]}, message {travel:g}, window {window:g}**; never communicating, "
-            f"p = 0: {control}\n\n"
-            + "\n".join(
-                "| " + " | ".join(line) + " |"
-                for line in [header, ["---", *["---:"] * len(fractions)], *([name, *row] for name, row in rows.items())]
-            )
-        )
+                rows.setdefault(cell.setting.variant, []).append(_text(cell, number))
+        control = ", ".join(_text(cell, number) for cell in of_condition if not cell.setting.sparsity)
+        lines = [
+            ["", *(f"p = {p:g}" for p in fractions)],
+            ["---", *["---:"] * len(fractions)],
+            *([name, *row] for name, row in rows.items()),
+        ]
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        tables.append(f"**{condition}**; never communicating, p = 0: {control}\n\n{table}")
     return "\n\n".join(tables) + "\n"
 
 
 def csv_table(cells: Sequence[Cell]) -> str:
     """One line per cell and reported seed."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*cells[0].row(), "seed_index", "time"], lineterminator="\n")
+    writer = csv.DictWriter(text, [*cells[0].row(), "seed_index", "value"], lineterminator="\n")
     writer.writeheader()
     for cell in cells:
-        for index, time in enumerate(cell.times):
-            writer.writerow({**cell.row(), "seed_index": index, "time": time})
+        for index, value in enumerate(cell.values):
+            writer.writerow({**cell.row(), "seed_index": index, "value": value})
     return text.getvalue()
 
 
-def _condition(cell: Cell) -> tuple[float, float, float]:
-    return cell.setting.slowdown, cell.setting.travel, cell.setting.window
+def _condition(cell: Cell) -> str:
+    setting = cell.setting
+    workers = "Equal workers" if setting.slowdown == 1 else f"Half of the workers {setting.slowdown:g} times slower"
+    data = ", data sorted by label" if setting.skewed else ""
+    return f"{workers}, message {setting.travel:g}, window {setting.window:g}{data}"
 
 
-def _text(cell: Cell) -> str:
-    arrived = [time for time in cell.times if math.isfinite(time)]
-    if len(arrived) < len(cell.times):
-        return f"{len(arrived)} of {len(cell.times)} arrived ({cell.lr:g})"
-    return f"{cell.mean:.0f} ± {cell.deviation:.0f} ({cell.lr:g})"
+def _text(cell: Cell, number: Callable[[float], str]) -> str:
+    arrived = [value for value in cell.values if math.isfinite(value)]
+    if len(arrived) < len(cell.values):
+        return f"{len(arrived)} of {len(cell.values)} arrived ({cell.lr:g})"
+    return f"{number(cell.mean)} ± {number(cell.deviation)} ({cell.lr:g})"
