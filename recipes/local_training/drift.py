@@ -36,7 +36,7 @@ class Drift:
     travel: list[float] = field(default_factory=lambda: [4.0, 16.0])
     window: float = 4.0
     skewed: list[bool] = field(default_factory=lambda: [False, True])
-    lr: list[float] = field(default_factory=lambda: [0.0625, 0.25, 1.0])
+    lr: list[float] = field(default_factory=lambda: [0.015625, 0.0625, 0.25, 1.0])
     tuning_seeds: list[int] = field(default_factory=lambda: [100])
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
     time: float = 400.0
