@@ -80,7 +80,7 @@ def execute(
 
             client.finish()
     result.times, result.steps, result.train_loss = history.times, history.steps, history.train_loss
-    result.metrics, result.wall_seconds = history.metrics, history.wall_seconds
+    result.metrics, result.counters, result.wall_seconds = history.metrics, history.counters, history.wall_seconds
     return result
 
 

@@ -1,4 +1,4 @@
-"""Curves of the target's metric and of the loss against logical time."""
+"""Curves of the target's metric and of the loss against logical time, or against another axis."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from lightning_async.cli.compare.axes import figure_name, positions
 from lightning_async.cli.compare.results import RunResult
-from lightning_async.cli.compare.schema import Comparison
+from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis, Comparison
 from lightning_async.cli.compare.summary import Line, summarize
 
 # Okabe and Ito's palette without yellow: told apart with any colour vision, and with the dashes also in grey.
@@ -24,7 +25,9 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 
-def write_figure(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> list[Path]:
+def write_figure(
+    comparison: Comparison, results: Mapping[str, RunResult], output: Path, axis: Axis = LOGICAL_TIME
+) -> list[Path]:
     """Draws one row per panel, the metric on the left and the loss on the right, as PNG and PDF.
 
     Lines are means over seeds, bands one standard error of the mean to either side. Where only some of the seeds have
@@ -40,22 +43,26 @@ def write_figure(comparison: Comparison, results: Mapping[str, RunResult], outpu
         labels: dict[str, str] = {}
         diverged = False
         for panel, (left, right) in zip(comparison.panels, axes, strict=True):
-            lines = summarize(comparison, panel, results)
+            lines = summarize(comparison, panel, results, axis)
+            grid = _grid(comparison, lines, results, axis)
             for line in lines:
                 style = _style(order.index(line.entry.name))
                 labels[line.entry.name] = line.entry.label
                 diverged |= line.count("diverged") > 0
-                _draw(left, line, results, comparison, comparison.target.metric, style)
-                _draw(right, line, results, comparison, comparison.loss, style)
+                _draw(left, line, results, axis, grid, comparison.target.metric, comparison.target.window, style)
+                _draw(right, line, results, axis, grid, comparison.loss, comparison.target.window, style)
             _finish_metric(left, lines, comparison, order)
             _finish_loss(right, comparison)
+            for axes_of_panel in (left, right):
+                axes_of_panel.set_xlim(0, grid[-1])
+                axes_of_panel.set_xlabel(axis.unit)
             left.set_title(_mathematics(panel.title or panel.name), loc="left", fontsize=10)
         handles = [_style(order.index(name)).legend(_mathematics(labels[name])) for name in order if name in labels]
-        handles.append(_marker("v", "mean time to target"))
+        handles.append(_marker("v", f"mean {'time' if axis == LOGICAL_TIME else axis.unit} to target"))
         if diverged:
             handles.append(_marker("x", "run diverged"))
         figure.legend(handles=handles, loc="outside lower center", ncol=4, frameon=False)
-        files = [output / "curves.png", output / "curves.pdf"]
+        files = [output / f"{figure_name(axis)}.{suffix}" for suffix in ("png", "pdf")]
         for file in files:
             figure.savefig(file, dpi=160)
     return files
@@ -84,20 +91,32 @@ def _marker(marker: str, label: str) -> Line2D:
     return Line2D([], [], color="0.3", marker=marker, linestyle="none", markersize=5, label=label)
 
 
+def _grid(
+    comparison: Comparison, lines: Sequence[Line], results: Mapping[str, RunResult], axis: Axis
+) -> NDArray[np.float64]:
+    if axis == LOGICAL_TIME:
+        return np.arange(0.0, comparison.budget + comparison.evaluate_every / 2, comparison.evaluate_every)
+    runs = [results[run.key] for line in lines for run in line.runs.values() if run.key in results]
+    largest = max((where[-1] for run in runs if (where := positions(run, axis))), default=0.0)
+    count = math.ceil(comparison.budget / comparison.evaluate_every)
+    return np.linspace(0.0, largest or 1.0, 2 * count + 1)
+
+
 def _draw(
     axes: Axes,
     line: Line,
     results: Mapping[str, RunResult],
-    comparison: Comparison,
+    axis: Axis,
+    grid: NDArray[np.float64],
     metric: str,
+    window: int,
     style: _Style,
 ) -> None:
     runs = [results[run.key] for run in line.runs.values() if run.key in results]
-    runs = [run for run in runs if metric in run.metrics]
+    runs = [run for run in runs if metric in run.metrics and positions(run, axis)]
     if not runs:
         return
-    grid = np.arange(0.0, comparison.budget + comparison.evaluate_every / 2, comparison.evaluate_every)
-    curves = np.array([_on_grid(run, metric, grid, comparison.target.window) for run in runs])
+    curves = np.array([_on_grid(run, positions(run, axis), metric, grid, window) for run in runs])
     mean = curves.mean(axis=0)
     axes.plot(grid, mean, color=style.color, linestyle=style.linestyle, linewidth=1.6)
     band = np.isfinite(mean)
@@ -112,10 +131,12 @@ def _draw(
             axes.plot(grid[finite[-1]], curve[finite[-1]], "x", color=style.color, markersize=5)
 
 
-def _on_grid(run: RunResult, metric: str, grid: NDArray[np.float64], window: int) -> NDArray[np.float64]:
-    """Returns the running mean, as the target takes it, at the times of the grid; NaN before and after the run."""
+def _on_grid(
+    run: RunResult, where: Sequence[float], metric: str, grid: NDArray[np.float64], window: int
+) -> NDArray[np.float64]:
+    """Returns the running mean, as the target takes it, at the points of the grid; NaN before and after the run."""
     values = np.asarray(run.metrics[metric], dtype=np.float64)
-    times = np.asarray(run.times, dtype=np.float64)
+    times = np.asarray(where, dtype=np.float64)
     width = min(window, len(values))
     smooth = np.convolve(values, np.full(width, 1.0 / width), mode="valid")
     times = times[width - 1 :]
@@ -164,8 +185,6 @@ def _set_range(axes: Axes, low: float, high: float) -> None:
 
 
 def _label(axes: Axes, comparison: Comparison, name: str) -> None:
-    axes.set_xlim(0, comparison.budget)
-    axes.set_xlabel("logical time")
     window = comparison.target.window
     axes.set_ylabel(f"{name} (mean of {window} evaluations)" if window > 1 else name)
     axes.grid(alpha=0.25, linewidth=0.5)

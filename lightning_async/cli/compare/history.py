@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from lightning_async.cli.compare.measures import time_to_target
 from lightning_async.cli.compare.schema import Target
+from lightning_async.strategies import LocalSGDStrategy, ParameterServerStrategy
 
 
 class _LogicalClock(Protocol):
@@ -27,6 +28,8 @@ class HistoryState(TypedDict):
     steps: list[int]
     train_loss: list[float]
     metrics: dict[str, list[float]]
+    counters: dict[str, list[float]]
+    counted: dict[str, float]
     loss_sum: float
     loss_count: int
     diverged: bool
@@ -49,6 +52,9 @@ def logical_time(trainer: Trainer) -> float:
 
 class History(Callback):
     """Records every validation metric, and the mean training loss in between, against logical time.
+
+    What the method reports of itself, such as the bits sent so far, is recorded beside them: it may be the axis of a
+    table or a figure.
 
     Args:
         watch: Metrics that must be logged and stay finite; the first that is not finite ends the run as diverged.
@@ -75,6 +81,8 @@ class History(Callback):
         self.steps: list[int] = []
         self.train_loss: list[float] = []
         self.metrics: dict[str, list[float]] = {}
+        self.counters: dict[str, list[float]] = {}
+        self._counted: dict[str, float] = {}
         self.diverged = False
         self._loss_sum: torch.Tensor | float = 0.0
         self._loss_count = 0
@@ -92,6 +100,10 @@ class History(Callback):
         if isinstance(loss, torch.Tensor):
             self._loss_sum = self._loss_sum + loss.detach().double()
             self._loss_count += 1
+        strategy = trainer.strategy
+        if isinstance(strategy, ParameterServerStrategy) and strategy.last_step is not None:
+            # Now, as a run that is resumed between a step and its evaluation has forgotten the step.
+            self._counted = strategy.method.metrics(strategy.last_step)
         now = time.monotonic()
         if self._report is not None and now - self._reported >= self._report_interval:
             self._reported = now
@@ -108,6 +120,8 @@ class History(Callback):
                 f"validation does not log {', '.join(absent)}, which the comparison's target.metric or loss names; "
                 f"logged were: {', '.join(sorted(row)) or 'none'}"
             )
+        if isinstance(trainer.strategy, LocalSGDStrategy):
+            self._counted = trainer.strategy.metrics()
         if self.steps and self.steps[-1] == trainer.global_step:
             # A run that is resumed from a checkpoint made just after an evaluation may repeat that evaluation.
             self._drop_last()
@@ -124,17 +138,18 @@ class History(Callback):
     def _append(self, now: float, step: int, row: dict[str, float]) -> None:
         mean_loss = float(self._loss_sum) / self._loss_count if self._loss_count else math.nan
         self._loss_sum, self._loss_count = 0.0, 0
-        for name in row:
-            self.metrics.setdefault(name, [math.nan] * len(self.times))
+        for columns, values_now in ((self.metrics, row), (self.counters, self._counted)):
+            for name in values_now:
+                columns.setdefault(name, [math.nan] * len(self.times))
+            for name, values in columns.items():
+                values.append(values_now.get(name, math.nan))
         self.times.append(now)
         self.steps.append(step)
         self.train_loss.append(mean_loss)
-        for name, values in self.metrics.items():
-            values.append(row.get(name, math.nan))
 
     def _drop_last(self) -> None:
         self.steps.pop()
-        for column in (self.times, self.train_loss, *self.metrics.values()):
+        for column in (self.times, self.train_loss, *self.metrics.values(), *self.counters.values()):
             column.pop()
 
     @override
@@ -144,6 +159,8 @@ class History(Callback):
             "steps": list(self.steps),
             "train_loss": list(self.train_loss),
             "metrics": {name: list(values) for name, values in self.metrics.items()},
+            "counters": {name: list(values) for name, values in self.counters.items()},
+            "counted": dict(self._counted),
             "loss_sum": float(self._loss_sum),
             "loss_count": self._loss_count,
             "diverged": self.diverged,
@@ -157,6 +174,8 @@ class History(Callback):
         self.times, self.steps = list(state["times"]), list(state["steps"])
         self.train_loss = list(state["train_loss"])
         self.metrics = {name: list(values) for name, values in state["metrics"].items()}
+        self.counters = {name: list(values) for name, values in state["counters"].items()}
+        self._counted = dict(state["counted"])
         self._loss_sum, self._loss_count = state["loss_sum"], state["loss_count"]
         self.diverged = state["diverged"]
         self._before, self._resumed_at = state["wall_seconds"], time.monotonic()

@@ -73,4 +73,5 @@ class FileKeys:
     overrides: Value = field(default_factory=dict)
     methods_folder: Value = "../methods"
     panels: Value = None
+    axes: Value = field(default_factory=dict)
     wandb: Value = None

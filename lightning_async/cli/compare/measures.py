@@ -65,8 +65,14 @@ class Outcome:
         return self.budget if self.arrived is None else self.arrived
 
 
-def outcome(result: RunResult, target: Target, budget: float) -> Outcome:
+def outcome(result: RunResult, target: Target, budget: float, positions: Sequence[float] | None = None) -> Outcome:
     """Measures a run.
+
+    Args:
+        result: The run.
+        target: What to reach.
+        budget: What the run was given, in the unit of the axis.
+        positions: Where on the axis its evaluations are; in logical time if None.
 
     Raises:
         KeyError: If the run never logged the target's metric.
@@ -80,7 +86,8 @@ def outcome(result: RunResult, target: Target, budget: float) -> Outcome:
     values = result.metrics[target.metric]
     last = values[-target.window :]
     final = math.nan if result.status == "diverged" else math.fsum(last) / len(last)
-    return Outcome(time_to_target(result.times, values, target), budget, final, result.status)
+    where = result.times if positions is None else positions
+    return Outcome(time_to_target(where, values, target), budget, final, result.status)
 
 
 def better_point(outcomes: Mapping[P, Sequence[Outcome]], target: Target) -> P:

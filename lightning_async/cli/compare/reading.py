@@ -24,7 +24,7 @@ from lightning_async.cli.compare.configuration import (
 from lightning_async.cli.compare.files import read_yaml
 from lightning_async.cli.compare.keys import FileKeys, MethodKeys, PanelKeys, PanelMethodKeys, TargetKeys, WandbKeys
 from lightning_async.cli.compare.overrides import check_overrides, with_overrides
-from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel, Target, Wandb
+from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis, Comparison, MethodEntry, Panel, Target, Wandb
 
 T = TypeVar("T")
 
@@ -61,6 +61,7 @@ def load_comparison(path: Path) -> Comparison:
         stop_at_target=_flag(keys.stop_at_target, "stop_at_target"),
         panels=_panels(keys.panels, methods, recipe, path.stem if keys.title is None else _text(keys.title, "title")),
         wandb=None if keys.wandb is None else _wandb(keys.wandb),
+        axes=_axes(keys.axes),
     )
     if comparison.evaluate_every * comparison.target.window > comparison.budget:
         raise ComparisonError(
@@ -141,6 +142,14 @@ def _target(value: Value) -> Target:
     if not math.isfinite(goal):
         raise ComparisonError(f"target.value: must be finite, got {keys.value!r}")
     return Target(_text(keys.metric, "target.metric"), goal, cast('Literal["max", "min"]', keys.mode), keys.window)
+
+
+def _axes(value: Value) -> tuple[Axis, ...]:
+    axes = tuple(Axis(name, _text(unit, f"axes.{name}")) for name, unit in _mapping(value, "axes").items())
+    for axis in axes:
+        if axis.quantity == LOGICAL_TIME.quantity:
+            raise ComparisonError("axes: logical_time is measured in any case; name others, such as steps or bits_sent")
+    return axes
 
 
 def _wandb(value: Value) -> Wandb:

@@ -8,13 +8,15 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
+from lightning_async.cli.compare.axes import check_axes, figure_name
 from lightning_async.cli.compare.configuration import ComparisonError, Config
 from lightning_async.cli.compare.measures import mean_time
 from lightning_async.cli.compare.plan import run_names, tuning_outcomes
 from lightning_async.cli.compare.results import RunResult, write_atomically
-from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel
+from lightning_async.cli.compare.schema import LOGICAL_TIME, Comparison, MethodEntry, Panel
 from lightning_async.cli.compare.summary import Line, summarize
 from lightning_async.cli.compare.tables import (
+    axis_cells,
     format_power,
     latex_table,
     markdown_table,
@@ -39,6 +41,7 @@ def write_report(comparison: Comparison, results: Mapping[str, RunResult], outpu
 
     console = Console()
     markdown, latex = [], []
+    check_axes(comparison.axes, results.values())
     try:
         for panel in comparison.panels:
             lines = summarize(comparison, panel, results)
@@ -47,13 +50,19 @@ def write_report(comparison: Comparison, results: Mapping[str, RunResult], outpu
             console.print(rich_table(title, header, rows))
             markdown.append(f"### {title}\n\n{markdown_table(header, rows)}{_edges(lines)}")
             latex.append(f"% {title}\n{latex_table(header, rows)}")
+            for axis in comparison.axes:
+                header, rows = axis_cells(summarize(comparison, panel, results, axis), axis)
+                console.print(rich_table(f"{title}: {axis.unit}", header, rows))
+                markdown.append(f"In {axis.unit}:\n\n{markdown_table(header, rows)}")
+                latex.append(f"% {title}, {axis.unit}\n{latex_table(header, rows)}")
         write_atomically(output / "results.csv", results_csv(comparison, results))
     except KeyError as error:
         raise ComparisonError(str(error.args[0])) from error
     write_atomically(output / "table.md", "\n".join(markdown))
     write_atomically(output / "table.tex", "\n".join(latex))
     if any(result.times for result in results.values()):
-        write_figure(comparison, results, output)
+        for axis in (LOGICAL_TIME, *comparison.axes):
+            write_figure(comparison, results, output, axis)
     write_atomically(output / "report.md", _page(comparison, results, markdown, output))
     _print_failures(console, comparison, results)
     console.print(f"Report: {output / 'report.md'}", highlight=False, soft_wrap=True)
@@ -84,7 +93,7 @@ def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list
             for panel in comparison.panels
             if panel.methods[0].cluster != comparison.cluster
         ),
-        "![Curves against logical time](curves.png)\n",
+        *(f"![Curves against {axis.unit}]({figure_name(axis)}.png)\n" for axis in (LOGICAL_TIME, *comparison.axes)),
         "Lines are means over seeds, bands one standard error of the mean to either side.\n",
         "## Results\n",
         *tables,

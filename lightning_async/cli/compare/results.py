@@ -28,6 +28,7 @@ class RunResult:
         steps: Server updates at every evaluation.
         train_loss: Mean training loss since the evaluation before.
         metrics: Logged name to its value at every evaluation.
+        counters: What the method or the strategy reports of itself, such as `bits_sent`, at every evaluation.
         data: What the data are, as the data module calls them.
         error: The traceback of a failed run.
         end_time: Logical time at which the run ended.
@@ -40,6 +41,7 @@ class RunResult:
     steps: list[int] = field(default_factory=list)
     train_loss: list[float] = field(default_factory=list)
     metrics: dict[str, list[float]] = field(default_factory=dict)
+    counters: dict[str, list[float]] = field(default_factory=dict)
     data: str = ""
     error: str = ""
     end_time: float = 0.0
@@ -50,7 +52,8 @@ class RunResult:
         """Returns the result as JSON; values that are not finite become null."""
         content = {"format": FORMAT, **asdict(self)}
         content["train_loss"] = [_null(v) for v in self.train_loss]
-        content["metrics"] = {name: [_null(v) for v in values] for name, values in self.metrics.items()}
+        for key, columns in (("metrics", self.metrics), ("counters", self.counters)):
+            content[key] = {name: [_null(v) for v in values] for name, values in columns.items()}
         return json.dumps(content, allow_nan=False)
 
     @classmethod
@@ -64,7 +67,8 @@ class RunResult:
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
             raise ValueError("not a result of this format")
         content["train_loss"] = [_nan(v) for v in content["train_loss"]]
-        content["metrics"] = {name: [_nan(v) for v in values] for name, values in content["metrics"].items()}
+        for key in ("metrics", "counters"):  # results of versions before had no counters
+            content[key] = {name: [_nan(v) for v in values] for name, values in content.get(key, {}).items()}
         return cls(**content)
 
 

@@ -27,6 +27,23 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """What progress is measured in: a quantity that only grows during a run.
+
+    Attributes:
+        quantity: `logical_time`, `steps` (server updates, or local steps), or what the method reports of itself, such
+            as `bits_sent`.
+        unit: How tables and figures call it.
+    """
+
+    quantity: str
+    unit: str
+
+
+LOGICAL_TIME = Axis("logical_time", "logical time")
+
+
+@dataclass(frozen=True)
 class MethodEntry:
     """One line of the table: a method overlay, how it is called, and what is changed or searched for it.
 
@@ -77,6 +94,7 @@ class Comparison:
         tuning_seeds: Seeds of the grid search, by default disjoint from `seeds`.
         loss: Logged name of the loss that the figure shows beside the target's metric.
         stop_at_target: Whether reported runs end when they arrive; runs of a grid always do.
+        axes: What is measured beside logical time; no run depends on it.
     """
 
     name: str
@@ -94,3 +112,4 @@ class Comparison:
     stop_at_target: bool
     panels: tuple[Panel, ...]
     wandb: Wandb | None
+    axes: tuple[Axis, ...] = ()

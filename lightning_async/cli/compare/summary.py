@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lightning_async.cli.compare.axes import positions
 from lightning_async.cli.compare.configuration import Config, full_key, lookup
 from lightning_async.cli.compare.measures import Estimate, Outcome, mean_final, mean_time, outcome, speed_up
 from lightning_async.cli.compare.plan import Point, Run, chosen_point, make_run, reported_runs
 from lightning_async.cli.compare.results import RunResult
-from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel
+from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis, Comparison, MethodEntry, Panel
 
 _STEP_KEYS = (
     "trainer.strategy.init_args.optimizer.init_args.lr",
@@ -30,8 +31,8 @@ class Line:
         at_edge: Searched names whose chosen value is the smallest or largest of its grid.
         runs: The reported runs by seed.
         outcomes: What is known of them; a seed that is missing has not been run.
-        time: Mean time to target.
-        speed: Speed-up over the panel's first method, None for that method itself.
+        time: Mean time to target, or whatever was asked for in its place.
+        speed: How many times less of it than the panel's first method needs, None for that method itself.
         final: Mean of the target's metric at the end.
     """
 
@@ -56,16 +57,25 @@ class Line:
         return sum(o.arrived is not None for o in self.outcomes.values())
 
 
-def summarize(comparison: Comparison, panel: Panel, results: Mapping[str, RunResult]) -> list[Line]:
-    """Returns the lines of a panel's table, in the order of the file."""
+def summarize(
+    comparison: Comparison, panel: Panel, results: Mapping[str, RunResult], axis: Axis = LOGICAL_TIME
+) -> list[Line]:
+    """Returns the lines of a panel's table, in the order of the file.
+
+    Args:
+        comparison: The comparison.
+        panel: Which of its panels.
+        results: Results of its runs by key.
+        axis: What is measured until the target; a run that does not report it counts as not run.
+    """
     lines: list[Line] = []
     for entry in panel.methods:
         point = chosen_point(comparison, entry, results)
         runs = {} if point is None else reported_runs(comparison, entry, point)
         outcomes = {
-            seed: outcome(results[run.key], comparison.target, comparison.budget)
+            seed: measured
             for seed, run in runs.items()
-            if run.key in results
+            if run.key in results and (measured := _outcome(comparison, results[run.key], axis)) is not None
         }
         settings, step = _settings(comparison, entry, point)
         lines.append(
@@ -83,6 +93,16 @@ def summarize(comparison: Comparison, panel: Panel, results: Mapping[str, RunRes
             )
         )
     return lines
+
+
+def _outcome(comparison: Comparison, result: RunResult, axis: Axis) -> Outcome | None:
+    if axis == LOGICAL_TIME:
+        return outcome(result, comparison.target, comparison.budget)
+    if result.status == "failed":
+        return outcome(result, comparison.target, 0.0)
+    where = positions(result, axis)
+    # Runs are given logical time. One that does not arrive has used up what it has of anything else.
+    return outcome(result, comparison.target, where[-1], where) if where else None
 
 
 def _settings(comparison: Comparison, entry: MethodEntry, point: Point | None) -> tuple[dict[str, float], float | None]:

@@ -7,14 +7,16 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rich.markup import escape
 from rich.table import Table
 
+from lightning_async.cli.compare.axes import positions, scale
 from lightning_async.cli.compare.measures import Estimate, outcome
 from lightning_async.cli.compare.plan import Run, reported_runs, tuning_runs
 from lightning_async.cli.compare.results import RunResult
-from lightning_async.cli.compare.schema import Comparison, MethodEntry, Target
+from lightning_async.cli.compare.schema import Axis, Comparison, MethodEntry, Target
 from lightning_async.cli.compare.summary import Line, step_size, summarize
 
 _LATEX = {
@@ -64,6 +66,22 @@ def table_cells(lines: Sequence[Line], target: Target) -> tuple[list[str], list[
     return header, rows
 
 
+def axis_cells(lines: Sequence[Line], axis: Axis) -> tuple[list[str], list[list[str]]]:
+    """Returns header and cells of a panel's table in another unit than logical time.
+
+    Args:
+        lines: The lines, measured on that axis.
+        axis: The axis.
+    """
+    unit, power = scale(line.time.mean for line in lines)
+    reference = lines[0].entry.label if lines else ""
+    header = ["Method", f"{power}{axis.unit} to target", f"Saving over {reference}"]
+    return header, [
+        [line.entry.label, _time_cell(line, unit, "not reported"), _speed_cell(line) if line.outcomes else "-"]
+        for line in lines
+    ]
+
+
 def _setting(line: Line, name: str) -> str:
     if name not in line.settings:
         return "-"
@@ -100,9 +118,10 @@ def _with_error(estimate: Estimate, digits: int = 3) -> str:
     return f"{text} ± {estimate.error:.{decimals}f}"
 
 
-def _time_cell(line: Line) -> str:
+def _time_cell(line: Line, unit: float = 1.0, missing: str = "not run") -> str:
     if not line.outcomes:
-        return "not run"
+        return missing
+    time = replace(line.time, mean=line.time.mean / unit, error=line.time.error / unit)
     total = len(line.runs)
     notes = [
         f"{count} {word}"
@@ -113,12 +132,12 @@ def _time_cell(line: Line) -> str:
         )
         if count
     ]
-    if line.time.bound == "=" and not notes:
-        return _with_error(line.time)
+    if time.bound == "=" and not notes:
+        return _with_error(time)
     reached = ", ".join([f"{line.arrived} of {total} reached", *notes])
-    if line.time.bound == "=" and line.time.count:
-        return f"{_with_error(line.time)} ({reached})"
-    return f"> {_number(line.time.mean)} ({reached})" if line.time.count else f"- ({reached})"
+    if time.bound == "=" and time.count:
+        return f"{_with_error(time)} ({reached})"
+    return f"> {_number(time.mean)} ({reached})" if time.count else f"- ({reached})"
 
 
 def _speed_cell(line: Line) -> str:
@@ -186,6 +205,7 @@ def results_csv(comparison: Comparison, results: Mapping[str, RunResult]) -> str
     columns = [
         *("panel", "method", "kind", "step_size", "settings", "seed", "status", "time_to_target", "budget"),
         *("final_metric", "end_time", "steps", "wall_seconds", "data", "run", "error"),
+        *(f"{axis.quantity}_{what}" for axis in comparison.axes for what in ("to_target", "end")),
     ]
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -236,4 +256,16 @@ def _row(comparison: Comparison, run: Run, result: RunResult) -> dict[str, objec
         "data": result.data,
         "run": run.key,
         "error": result.error.strip().rsplit("\n", 1)[-1],
+        **_axis_columns(comparison, result),
     }
+
+
+def _axis_columns(comparison: Comparison, result: RunResult) -> dict[str, object]:
+    columns: dict[str, object] = {}
+    for axis in comparison.axes:
+        where = positions(result, axis)
+        if where:
+            arrived = outcome(result, comparison.target, where[-1], where).arrived
+            columns[f"{axis.quantity}_to_target"] = "" if arrived is None else arrived
+            columns[f"{axis.quantity}_end"] = where[-1]
+    return columns
