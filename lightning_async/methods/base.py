@@ -90,7 +90,7 @@ class Method(ABC):
         Args:
             parameters: they hold the iterate of the job, and must hold it again at the end.
             gradient: computes the gradient at what the parameters hold, on the i-th mini-batch of the job, for i in
-                turn from 0 to `local_steps` - 1; None if it is missing.
+                turn from 0 to `local_steps` - 1; None if it is missing or not finite.
 
         Returns:
             One tensor or None per parameter; None if the job cannot be used.

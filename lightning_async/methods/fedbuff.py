@@ -26,7 +26,7 @@ class FedBuff(Method):
     and its own mini-batch: `simulate` calls its gradient function for each, with a job whose `number` counts the local
     steps of the worker; a batch of the Trainer is a list of `buffer * local_steps` mini-batches.
 
-    A job is left out if one of its gradients is not finite or missing; the mean is over the others then.
+    A job ends with the first gradient that is not finite or missing, and is left out; the mean is over the others then.
 
     Memory: `buffer` differences during a step, one more copy of the parameters during a job; nothing between steps.
 

@@ -175,7 +175,7 @@ class ParameterServer:
             finally:
                 self.versions.leave(newest)
         if gradient is not None:
-            norm = global_norm([g for g in gradient if g is not None])
+            norm = global_norm(gradient)
             if norm < math.inf:
                 if self._clip is None or norm <= self._clip:
                     return gradient
@@ -195,7 +195,9 @@ class ParameterServer:
         def work(job: Job, position: int) -> Gradient | None:
             def gradient(i: int) -> Gradient | None:
                 number = job.number * method.local_steps + i
-                return compute(job._replace(number=number), position * method.local_steps + i)
+                found = compute(job._replace(number=number), position * method.local_steps + i)
+                finite = found is not None and global_norm([g for g in found if g is not None]) < math.inf
+                return found if finite else None
 
             return method.work(self.parameters, gradient)
 

@@ -125,14 +125,16 @@ def test_a_job_with_a_gradient_that_is_not_finite_is_left_out_of_the_mean() -> N
     assert direction(spoiled=True) == pytest.approx(0.2)
 
 
-def test_a_missing_gradient_ends_its_job_and_leaves_the_iterate() -> None:
+@pytest.mark.parametrize("bad", [None, [torch.tensor([float("nan")])], [torch.tensor([float("inf")])]])
+def test_a_bad_gradient_ends_its_job_and_leaves_the_iterate(bad: list[Tensor] | None) -> None:
+    """Going on would compute at an iterate that is not finite, and spoil the running means of BatchNorm."""
     x = torch.tensor([7.0])
     server = ParameterServer(FedBuff(buffer=1, local_steps=3, local_lr=0.1), cluster(), [x])
     calls = []
 
     def compute(job: Job, position: int) -> list[Tensor] | None:
         calls.append(position)
-        return [torch.ones(1)] if position == 0 else None
+        return [torch.ones(1)] if position == 0 else bad
 
     assert server.direction(compute) is None
     assert (calls, x.item(), server.nonfinite) == ([0, 1], 7.0, 1)
