@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from lightning_async.methods.base import Gradient
 
+_SINGLE, _DOUBLE = torch.float32, torch.float64
 
-def global_norm(tensors: Sequence[Tensor]) -> float:
+
+def global_norm(gradient: Gradient) -> float:
     """Euclidean norm over all tensors together; it is finite if, and only if, all entries are.
 
-    Tensors may be sparse, empty, and of any floating-point precision.
+    Args:
+        gradient: tensors, of any floating-point precision, sparse or empty; None counts as zero.
     """
+    # On the CPU numbers are fetched one by one: a kernel that collects them takes longer than that.
+    square = 0.0
     try:
-        square = _square_on_cpu(tensors) if tensors[0].is_cpu else _square_on_device(tensors)
-    except (IndexError, NotImplementedError, RuntimeError):  # none, sparse ones, or on several devices
+        for t in gradient:
+            if t is None:
+                continue
+            if not t.is_cpu:
+                square = _square_on_device(gradient)
+                break
+            if t.dtype is not _SINGLE and t.dtype is not _DOUBLE:
+                square += torch.linalg.vector_norm(t, dtype=_SINGLE).item() ** 2
+            elif t.ndim == 1:
+                square += torch.dot(t, t).item()
+            else:
+                square += torch.linalg.vector_norm(t).item() ** 2
+    except (NotImplementedError, RuntimeError):  # a sparse one, or several devices
         square = math.inf
-    return math.sqrt(square) if square < math.inf else _careful_norm(tensors)
+    return math.sqrt(square) if square < math.inf else _careful_norm(gradient)
 
 
 def all_finite(gradient: Gradient) -> bool:
     """Whether no entry is NaN or infinite."""
-    return math.isfinite(global_norm([g for g in gradient if g is not None]))
+    return math.isfinite(global_norm(gradient))
 
 
 def clip_by_global_norm(gradient: Gradient, max_norm: float, *, in_place: bool = True) -> Gradient:
@@ -42,7 +56,7 @@ def clip_by_global_norm(gradient: Gradient, max_norm: float, *, in_place: bool =
         >>> clip_by_global_norm([torch.tensor([3.0, 4.0])], max_norm=1.0)
         [tensor([0.6000, 0.8000])]
     """
-    norm = global_norm([g for g in gradient if g is not None])
+    norm = global_norm(gradient)
     return gradient if norm <= max_norm else scale(gradient, max_norm / norm, in_place=in_place)
 
 
@@ -56,26 +70,17 @@ def scale(gradient: Gradient, factor: float, *, in_place: bool) -> Gradient:
     return [None if g is None else next(scaled) for g in gradient]
 
 
-def _square_on_cpu(tensors: Sequence[Tensor]) -> float:
-    """Square of the norm. Numbers are fetched one by one, since a kernel that collects them takes longer than that."""
-    square = 0.0
-    for t in tensors:
-        if t.dtype is torch.float32 or t.dtype is torch.float64:
-            square += torch.dot(t, t).item() if t.ndim == 1 else torch.linalg.vector_norm(t).item() ** 2
-        else:
-            square += torch.linalg.vector_norm(t, dtype=torch.float32).item() ** 2
-    return square
-
-
-def _square_on_device(tensors: Sequence[Tensor]) -> float:
+def _square_on_device(gradient: Gradient) -> float:
     """Square of the norm, with a single wait for the device."""
-    norms = [torch.linalg.vector_norm(t, dtype=torch.promote_types(t.dtype, torch.float32)) for t in tensors]
+    norms = [
+        torch.linalg.vector_norm(t, dtype=torch.promote_types(t.dtype, _SINGLE)) for t in gradient if t is not None
+    ]
     return float(torch.linalg.vector_norm(torch.stack(norms)).item()) ** 2
 
 
-def _careful_norm(tensors: Sequence[Tensor]) -> float:
+def _careful_norm(gradient: Gradient) -> float:
     """The norm where the quick way overflows, or cannot go."""
-    values = [(t.coalesce().values() if t.is_sparse else t).detach() for t in tensors]
+    values = [(t.coalesce().values() if t.is_sparse else t).detach() for t in gradient if t is not None]
     values = [t.double() for t in values if t.numel()]
     if not values:
         return 0.0
