@@ -162,7 +162,7 @@ class Method(ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned; tensors are on the device of the parameters."""
         if state:
             raise ValueError(f"{type(self).__name__} has no state, but was given {sorted(state)}")
 

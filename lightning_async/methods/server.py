@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+import torch
 from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
@@ -246,4 +247,15 @@ class ParameterServer:
         self.fast_forward(state["completed"])
         self.nonfinite = state["nonfinite"]
         self.versions.load_state_dict(state["versions"])
-        self.method.load_state_dict(state["method"])
+        self.method.load_state_dict(_moved(state["method"], self.parameters[0].device))
+
+
+def _moved(state: Any, device: torch.device) -> Any:
+    """A state with its tensors on a device: checkpoints are read to the CPU."""
+    if isinstance(state, Tensor):
+        return state.to(device)
+    if isinstance(state, dict):
+        return {key: _moved(value, device) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(_moved(value, device) for value in state)
+    return state

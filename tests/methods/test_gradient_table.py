@@ -32,13 +32,11 @@ def make_step(server: ParameterServer, value) -> float | None:
     return None if direction is None else direction[0].item()
 
 
-def entries(state: object) -> int:
-    """Tensors in a state."""
-    if isinstance(state, dict):
-        return sum(map(entries, state.values()))
-    if isinstance(state, (list, tuple)):
-        return sum(map(entries, state))
-    return isinstance(state, Tensor)
+def tensors(state: object) -> list[Tensor]:
+    """The tensors in a state."""
+    if isinstance(state, (dict, list, tuple)):
+        return [found for value in (state.values() if isinstance(state, dict) else state) for found in tensors(value)]
+    return [state] if isinstance(state, Tensor) else []
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,7 @@ def test_no_more_gradients_are_kept_than_the_docstring_says(method: Method, most
     kept = []
     for _ in range(100):
         make_step(server, lambda job: job.worker)
-        kept.append(entries(method.state_dict()))
+        kept.append(len(tensors(method.state_dict())))
     assert max(kept) <= most
     assert most == 0 or max(kept) >= 16
 
@@ -194,3 +192,16 @@ def test_the_mean_of_a_table_is_over_workers_and_not_over_gradients() -> None:
     assert table.mean()[0].item() == 5.0
     table.remove(0)
     assert (len(table), 0 in table, table.mean()[0].item()) == (1, False, 10.0)
+
+
+@pytest.mark.parametrize("method", [RingleaderASGD(), IASGD()], ids=repr)
+def test_a_table_that_was_read_to_the_cpu_goes_to_the_device_of_the_parameters(method: Method) -> None:
+    server = make(method)
+    for _ in range(5):
+        make_step(server, lambda job: job.number)
+    elsewhere = [torch.zeros(1, device="meta")]
+    resumed = ParameterServer(type(method)(), SimulatedCluster(FixedTimes(TIMES)), elsewhere)
+    resumed.load_state_dict(server.state_dict())
+    kept = tensors(resumed.method.state_dict())
+    assert {tensor.device.type for tensor in kept} == {"meta"}
+    assert len(kept) == len(tensors(method.state_dict())) > 0

@@ -14,6 +14,9 @@ from lightning_async import SimulatedCluster
 from lightning_async.data import Dirichlet, Partition
 from lightning_async.simulation import FixedTimes, HalfNormalNoise
 
+SHARDED = ("asgd/uniform", "rennala_sgd", "ringleader_asgd", "fedbuff")
+"""Methods that are run on data with owners as well."""
+
 
 def noisy(contract: Contract) -> SimulatedCluster:
     """Random worker times around the uneven ones."""
@@ -44,7 +47,7 @@ def traces() -> dict[str, str]:
     torch.set_num_threads(1)
     found = {f"schedule/{name}": schedule_of(name) for name in CONTRACTS}
     found |= {f"run/{name}": run_of(name, None) for name in SHAPES}
-    found |= {f"sharded run/{name}": run_of(name, Dirichlet(alpha=0.5)) for name in ("asgd/uniform", "rennala_sgd")}
+    found |= {f"sharded run/{name}": run_of(name, Dirichlet(alpha=0.5)) for name in SHARDED}
     return found
 
 
