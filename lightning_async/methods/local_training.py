@@ -167,6 +167,7 @@ class LocalTraining:
             values["time/hidden"] = sum(self.hidden) / n
             values["time/idle"] = sum(self.idle) / n
             values["time/idle_max"] = max(self.idle)
+            values |= {f"time/idle/{worker}": time for worker, time in enumerate(self.idle)}
             values["utilization"] = sum(self.computing) / (n * self.round.start)
         return values
 

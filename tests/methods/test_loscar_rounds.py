@@ -5,9 +5,11 @@ from fractions import Fraction
 from itertools import islice
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lightning_async import simulate
 from lightning_async.methods import LOSCAR, DiLoCo, LocalSGD
 from lightning_async.simulation import (
     FixedTimes,
@@ -62,6 +64,18 @@ def test_blocking_workers_wait_while_the_message_travels_and_the_last_step_has_t
     assert (first.before, first.during) == ((4, 1), (0, 0))
     assert [step.time for step in first.steps] == [1.0, 2.0, 2.5, 3.0, 7.0]
     assert first.idle == (3.0, 4.5)
+
+
+def test_waiting_is_accounted_for_worker_by_worker():
+    x = torch.zeros(3)
+    cluster = _cluster([1.0, 3.0], latency=2.0)  # the slow one waits 1 for the message, and 2 while it travels
+    method = LOSCAR(1.0, compute_window=4.0)
+    running = simulate(method, cluster, [x], torch.optim.SGD([x], lr=0.1), lambda job: [x.clone()], max_time=12.0)
+    for _ in running:
+        pass
+    metrics = running.local.metrics()
+    assert (metrics["time/idle/0"], metrics["time/idle/1"]) == (0.0, 6.0)
+    assert (metrics["time/idle"], metrics["time/idle_max"], metrics["time/hidden"]) == (3.0, 6.0, 2.0)
 
 
 @given(
