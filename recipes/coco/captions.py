@@ -14,6 +14,7 @@ from recipes.coco.annotations import read_captions, require_coco
 from recipes.coco.scenes import compose_scenes
 from recipes.data import Batch, BatchedDataset, load_fashion_mnist
 from recipes.datamodule import InMemoryDataModule
+from recipes.language_modelling import IGNORED
 from recipes.nanochat.tokenizer import SMALLEST_VOCABULARY, train_tokenizer
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ __all__ = ["GPT2_VOCABULARY", "CaptionTokens", "Captions"]
 
 GPT2_VOCABULARY = 50257
 """Tokens of GPT-2, the last of which ends a text."""
-
-IGNORED = -100
-"""Target of a position after the end, which no loss is taken of."""
 
 
 class CaptionTokens(BatchedDataset):

@@ -3,13 +3,10 @@
 import math
 
 import torch
-from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
-from torchmetrics import MeanMetric
 
-from recipes.coco.captions import IGNORED
-from recipes.data import Batch
+from recipes.language_modelling import LanguageModelling
 
 __all__ = ["GPT2", "CaptionModel"]
 
@@ -94,7 +91,7 @@ class GPT2(nn.Module):
         return functional.linear(self.norm(x), self.tokens.weight)
 
 
-class CaptionModel(LightningModule):
+class CaptionModel(LanguageModelling):
     """Language modelling of captions.
 
     A batch is what ``Captions`` gives. Logs ``train/loss`` at every step, ``val/loss`` (nats per token) and
@@ -127,42 +124,11 @@ class CaptionModel(LightningModule):
         self.vocabulary = vocabulary
         self.context = context
         self.lr = lr
-        self.val_nats = MeanMetric()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the decoder."""
         logits: Tensor = self.decoder(tokens)
         return logits
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Mean cross-entropy of the tokens that follow, in nats."""
-        tokens, following = batch
-        return functional.cross_entropy(self(tokens).flatten(0, 1), following.flatten(), ignore_index=IGNORED)
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Loss of one mini-batch."""
-        loss = self.loss(batch)
-        self.log("train/loss", loss, batch_size=len(batch[0]))
-        return loss
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Accumulate the cross-entropy over all tokens."""
-        self.val_nats.update(self.loss(batch), weight=(batch[1] != IGNORED).sum())
-
-    def on_validation_epoch_end(self) -> None:
-        """Log the loss over all tokens and its exponential."""
-        loss = self.val_nats.compute()
-        self.val_nats.reset()
-        self.log("val/loss", loss, prog_bar=True)
-        self.log("val/perplexity", loss.exp(), prog_bar=True)
-
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        """Evaluate as in validation, under the same names."""
-        self.validation_step(batch, batch_idx)
-
-    def on_test_epoch_end(self) -> None:
-        """Evaluate as in validation, under the same names."""
-        self.on_validation_epoch_end()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return plain SGD."""

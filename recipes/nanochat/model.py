@@ -7,14 +7,12 @@ capped logits. Six layers of width 192 have 36 hidden matrices of three shapes.
 import math
 
 import torch
-from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import Optimizer
-from torchmetrics import MeanMetric
 
 from lightning_async.optim import Muon
-from recipes.data import Batch
+from recipes.language_modelling import LanguageModelling
 
 __all__ = ["Decoder", "NanoChat"]
 
@@ -122,7 +120,7 @@ class Decoder(nn.Module):
         return self.softcap * torch.tanh(logits / self.softcap)
 
 
-class NanoChat(LightningModule):
+class NanoChat(LanguageModelling):
     """Language modelling on windows of tokens.
 
     A batch is what `TextTokens` gives: tokens and the tokens that follow them, each (batch, length). Logs
@@ -161,42 +159,11 @@ class NanoChat(LightningModule):
         self.vocabulary = vocabulary
         self.lr = lr
         self.head_lr_scale = head_lr_scale
-        self.val_nats = MeanMetric()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the decoder."""
         logits: Tensor = self.decoder(tokens)
         return logits
-
-    def loss(self, batch: Batch) -> Tensor:
-        """Mean cross-entropy of the following tokens, in nats."""
-        tokens, following = batch
-        return functional.cross_entropy(self(tokens).flatten(0, 1), following.flatten())
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Loss of one batch."""
-        loss = self.loss(batch)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch[0]))
-        return loss
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Accumulate the cross-entropy; all windows have the same number of tokens."""
-        self.val_nats.update(self.loss(batch), weight=batch[1].numel())
-
-    def on_validation_epoch_end(self) -> None:
-        """Log the loss over all tokens and its exponential."""
-        loss = self.val_nats.compute()
-        self.val_nats.reset()
-        self.log("val/loss", loss, prog_bar=True)
-        self.log("val/perplexity", loss.exp(), prog_bar=True)
-
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        """Evaluate as in validation, under the same names."""
-        self.validation_step(batch, batch_idx)
-
-    def on_test_epoch_end(self) -> None:
-        """Evaluate as in validation, under the same names."""
-        self.on_validation_epoch_end()
 
     def configure_optimizers(self) -> Optimizer:
         """Muon with the released settings."""

@@ -1,17 +1,14 @@
 """A character-level LSTM language model."""
 
 import torch
-from lightning.pytorch import LightningModule
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
-from torchmetrics import MeanMetric
 
-from recipes.data import Batch
+from recipes.language_modelling import LanguageModelling
 
 __all__ = ["CharacterLSTM"]
 
 
-class CharacterLSTM(LightningModule):
+class CharacterLSTM(LanguageModelling):
     """Predicts the next character at every position of a window; the state starts at zero in each window.
 
     Logs ``train/loss`` at every step, ``val/loss`` (nats per character) and ``val/perplexity``, its exponential.
@@ -62,7 +59,6 @@ class CharacterLSTM(LightningModule):
         )
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(hidden_size, vocabulary_size)
-        self.val_nats = MeanMetric()
 
     def forward(self, characters: Tensor) -> Tensor:
         """Map ``(batch, length)`` codes to ``(batch, length, vocabulary)`` logits of the next character."""
@@ -70,35 +66,6 @@ class CharacterLSTM(LightningModule):
         logits: Tensor = self.head(self.dropout(outputs))
         return logits
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the mean cross-entropy per character of the mini-batch."""
-        loss = self._loss(batch)
-        self.log("train/loss", loss, batch_size=len(batch[0]))
-        return loss
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Accumulate the cross-entropy; all windows have the same number of characters."""
-        self.val_nats.update(self._loss(batch), weight=batch[1].numel())
-
-    def on_validation_epoch_end(self) -> None:
-        """Log the loss over all characters and its exponential (the mean of per-batch perplexities is too large)."""
-        loss = self.val_nats.compute()
-        self.val_nats.reset()
-        self.log("val/loss", loss, prog_bar=True)
-        self.log("val/perplexity", loss.exp(), prog_bar=True)
-
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        """Evaluate as in validation, under the same names."""
-        self.validation_step(batch, batch_idx)
-
-    def on_test_epoch_end(self) -> None:
-        """Evaluate as in validation, under the same names."""
-        self.on_validation_epoch_end()
-
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return plain SGD."""
         return torch.optim.SGD(self.parameters(), lr=self.lr)
-
-    def _loss(self, batch: Batch) -> Tensor:
-        characters, following = batch
-        return cross_entropy(self(characters).flatten(0, 1), following.flatten())

@@ -8,9 +8,10 @@ from PIL import Image
 
 from recipes.coco import GPT2, CaptionModel, Captions, MultiLabelClassifier, MultiLabelImages
 from recipes.coco.annotations import read_captions, read_labels
-from recipes.coco.captions import GPT2_VOCABULARY, IGNORED, CaptionTokens
+from recipes.coco.captions import GPT2_VOCABULARY, CaptionTokens
 from recipes.coco.scenes import COLOURS, GARMENTS, compose_scenes
 from recipes.data import load_fashion_mnist
+from recipes.language_modelling import IGNORED
 
 torch.set_num_threads(1)
 
