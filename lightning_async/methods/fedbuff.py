@@ -22,6 +22,8 @@ class FedBuff(Method):
     (1 / buffer) sum_i (1 + delay_i)^(-1/2) Delta_i. That is what the optimizer gets as the gradient, so that its
     learning rate is the server's: with `torch.optim.SGD(lr=1.0)` the mean difference is subtracted as it is.
 
+    Who is fast sends more often and pulls harder: with data of their own, workers do not count the same.
+
     A job takes the time of `local_steps` gradients, and the link is used once. Each local step has its own randomness,
     and its own mini-batch: `simulate` calls its gradient function for each, with a job whose `number` counts the local
     steps of the worker; a batch of the Trainer is a list of `buffer * local_steps` mini-batches.
