@@ -2,7 +2,7 @@
 
     python benchmarks/coding.py [allocation] [quantizers] [gap]
 
-One thread. Times are the best of several runs, interleaved where they are compared with each other.
+One thread. Times are of the processor, the best of several runs, interleaved where they are compared with each other.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ KAPPA = 9.36
 
 
 def best_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Best time of each call over interleaved repeats, so that a busy machine slows all alike."""
+    """Best processor time of each call over interleaved repeats, so that a busy machine slows all alike."""
     best = dict.fromkeys(calls, float("inf"))
     for repeat in range(repeats + 1):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = time.process_time()
             call()
             if repeat:
-                best[name] = min(best[name], time.perf_counter() - start)
+                best[name] = min(best[name], time.process_time() - start)
     return best
 
 
@@ -50,9 +50,9 @@ def allocation(largest: int, with_large_dp: bool) -> None:
             for method in ("exact", "greedy", "dp") if run_dp else ("exact", "greedy"):
                 times[method] = np.inf
                 for _ in range(1 if method == "dp" else 3):
-                    start = time.perf_counter()
+                    start = time.process_time()
                     z = allocate_bits(p, 10 * workers, kappa=kappa, method=method)  # type: ignore[arg-type]
-                    times[method] = min(times[method], time.perf_counter() - start)
+                    times[method] = min(times[method], time.process_time() - start)
                 found[method] = utility(z, p, kappa=kappa)
             dp_time = f"{times['dp']:.3g}" if run_dp else "-"
             gap = f"{found['exact'] / found['dp'] - 1:.1e}" if run_dp else "-"
