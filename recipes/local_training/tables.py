@@ -61,4 +61,5 @@ def _text(cell: Cell, number: Callable[[float], str]) -> str:
     arrived = [value for value in cell.values if math.isfinite(value)]
     if len(arrived) < len(cell.values):
         return f"{len(arrived)} of {len(cell.values)} arrived ({cell.lr:g})"
-    return f"{number(cell.mean)} ± {number(cell.deviation)} ({cell.lr:g})"
+    spread = f" ± {number(cell.deviation)}" if len(cell.values) > 1 else ""
+    return f"{number(cell.mean)}{spread} ({cell.lr:g})"
