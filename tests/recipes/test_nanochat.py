@@ -1,5 +1,6 @@
 """The text of the NanoChat recipe, its tokens, and its configurations."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,9 @@ def test_a_comparison_is_valid_and_differs_in_times_and_budget_only(path: Path) 
         linear.seeds,
         linear.tuning_seeds,
     )
-    assert ours.panels[0].methods == linear.panels[0].methods
+    assert [replace(method, cluster={}) for method in ours.panels[0].methods] == [
+        replace(method, cluster={}) for method in linear.panels[0].methods
+    ]
 
 
 def test_in_every_comparison_busy_workers_finish_as_many_gradients() -> None:
