@@ -72,6 +72,17 @@ def test_counters_survive_the_checkpoint_and_the_file() -> None:
     assert again.counters["bits_sent"][1:] == [1.0, 2.0]
 
 
+def test_a_checkpoint_without_counters_is_continued() -> None:
+    before, after = History(), History()
+    before._append(1.0, 2, {"val/loss": 0.5})
+    state = {key: value for key, value in before.state_dict().items() if key not in ("counters", "counted")}
+    after.load_state_dict(state)
+    after._counted = {"bits_sent": 16.0}
+    after._append(2.0, 4, {"val/loss": 0.4})
+    assert math.isnan(after.counters["bits_sent"][0])
+    assert after.counters["bits_sent"][1:] == [16.0]
+
+
 def test_a_result_without_counters_is_read() -> None:
     content = json.loads(run().dumps())
     del content["counters"]

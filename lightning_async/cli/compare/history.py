@@ -174,8 +174,9 @@ class History(Callback):
         self.times, self.steps = list(state["times"]), list(state["steps"])
         self.train_loss = list(state["train_loss"])
         self.metrics = {name: list(values) for name, values in state["metrics"].items()}
-        self.counters = {name: list(values) for name, values in state["counters"].items()}
-        self._counted = dict(state["counted"])
+        # Checkpoints of versions before had no counters; what is missing is filled in as not reported.
+        self.counters = {name: list(values) for name, values in state.get("counters", {}).items()}
+        self._counted = dict(state.get("counted", {}))
         self._loss_sum, self._loss_count = state["loss_sum"], state["loss_count"]
         self.diverged = state["diverged"]
         self._before, self._resumed_at = state["wall_seconds"], time.monotonic()
