@@ -17,6 +17,7 @@ from rich.table import Table
 
 from recipes.local_training.drift import Drift
 from recipes.local_training.factorial import Factorial
+from recipes.local_training.figures import write_figure
 from recipes.local_training.step_counting import StepCounting
 from recipes.local_training.tables import csv_table, markdown_tables
 
@@ -40,22 +41,23 @@ def step_counting() -> None:
 
 def factorial(study: Factorial, output: Path) -> None:
     """Time to a target, every variant under every condition: some ten minutes."""
-    _measure(study, output, lambda value: f"{value:.0f}")
+    _measure(study, output, lambda value: f"{value:.0f}", f"time to {study.target:g}")
 
 
 def drift(study: Drift, output: Path) -> None:
     """Gap that is left at the end, on data that are split by label or not, in units of 0.001: some five minutes."""
-    _measure(study, output, lambda value: f"{1e3 * value:.2f}")
+    _measure(study, output, lambda value: f"{1e3 * value:.2f}", "objective above its minimum")
 
 
-def _measure(study: Factorial | Drift, output: Path, number: Callable[[float], str]) -> None:
-    """Measure every cell, print the tables, and write them and one line per run to a folder."""
+def _measure(study: Factorial | Drift, output: Path, number: Callable[[float], str], label: str) -> None:
+    """Measure every cell, print the tables, and write them, a figure and one line per run to a folder."""
     console = Console()
     cells = [study.measure(setting) for setting in track(study.settings(), "cells", console=console)]
     output.mkdir(parents=True, exist_ok=True)
     tables = markdown_tables(cells, number)
     (output / "tables.md").write_text(tables)
     (output / "results.csv").write_text(csv_table(cells))
+    write_figure(cells, label, output / "results.png")
     console.print(tables, highlight=False, markup=False, soft_wrap=True)
 
 

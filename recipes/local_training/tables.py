@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from recipes.local_training.cells import Cell
 
-__all__ = ["csv_table", "markdown_tables"]
+__all__ = ["condition", "csv_table", "markdown_tables"]
 
 
 def markdown_tables(cells: Sequence[Cell], number: Callable[[float], str]) -> str:
@@ -21,7 +21,7 @@ def markdown_tables(cells: Sequence[Cell], number: Callable[[float], str]) -> st
         number: how a result is written.
     """
     tables = []
-    for condition, group in itertools.groupby(cells, _condition):
+    for title, group in itertools.groupby(cells, condition):
         of_condition = list(group)
         fractions = list(dict.fromkeys(cell.setting.sparsity for cell in of_condition if cell.setting.sparsity))
         rows: dict[str, list[str]] = {}
@@ -35,7 +35,7 @@ def markdown_tables(cells: Sequence[Cell], number: Callable[[float], str]) -> st
             *([name, *row] for name, row in rows.items()),
         ]
         table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        tables.append(f"**{condition}**; never communicating, p = 0: {control}\n\n{table}")
+        tables.append(f"**{title}**; never communicating, p = 0: {control}\n\n{table}")
     return "\n\n".join(tables) + "\n"
 
 
@@ -50,7 +50,8 @@ def csv_table(cells: Sequence[Cell]) -> str:
     return text.getvalue()
 
 
-def _condition(cell: Cell) -> str:
+def condition(cell: Cell) -> str:
+    """In words, under which condition the cell was measured."""
     setting = cell.setting
     workers = "Equal workers" if setting.slowdown == 1 else f"Half of the workers {setting.slowdown:g} times slower"
     data = ", data sorted by label" if setting.skewed else ""

@@ -103,4 +103,5 @@ def test_a_study_writes_its_tables_and_one_line_per_run(tmp_path, capsys, study,
     assert tables.strip() in capsys.readouterr().out
     assert "p = 0.01" in tables
     assert "never communicating" in tables
+    assert (tmp_path / "results.png").read_bytes().startswith(b"\x89PNG")
     assert len((tmp_path / "results.csv").read_text().splitlines()) == 1 + 7 * 2
