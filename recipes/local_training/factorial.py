@@ -37,8 +37,8 @@ class Factorial:
     travel: list[float] = field(default_factory=lambda: [4.0, 16.0])
     slowdown: list[float] = field(default_factory=lambda: [1.0, 4.0])
     lr: list[float] = field(default_factory=lambda: [0.5, 1.0, 2.0, 4.0])
-    tuning_seeds: list[int] = field(default_factory=lambda: [100])
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    tuning_seeds: list[int] = field(default_factory=lambda: [100, 101, 102])
+    seeds: list[int] = field(default_factory=lambda: list(range(8)))
     target: float = 0.332
     max_time: float = 2_000.0
     workers: int = 8
