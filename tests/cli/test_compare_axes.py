@@ -3,6 +3,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import yaml
 from lightning_async.cli.compare.axes import check_axes, figure_name, positions, scale
 from lightning_async.cli.compare.configuration import ComparisonError
 from lightning_async.cli.compare.history import History
+from lightning_async.cli.compare.plan import reported_runs
+from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis
+from lightning_async.cli.compare.summary import summarize
 from lightning_async.cli.main import main
 
 Write = Callable[..., Path]
@@ -56,6 +60,15 @@ def test_a_quantity_that_no_run_reports_is_named_with_those_that_are() -> None:
 )
 def test_large_values_are_shown_in_powers_of_a_thousand(values: list[float], expected: tuple[float, str]) -> None:
     assert scale(values) == expected
+
+
+def test_a_run_that_diverges_is_censored_at_what_it_would_have_used(tmp_path: Path, write_comparison: Write) -> None:
+    comparison = load_comparison(write_comparison(tmp_path, budget=20, seeds=[0]))
+    (panel,) = comparison.panels
+    key = reported_runs(comparison, panel.methods[0], ())[0].key
+    diverged = replace(run(bits_sent=[math.nan, 80.0, 160.0]), status="diverged", metrics={"val/loss": [9.0] * 3})
+    (first, _) = summarize(comparison, panel, {key: diverged}, BITS)
+    assert (first.time.mean, first.time.bound) == (160.0 * 20 / 4, ">")
 
 
 def test_counters_survive_the_checkpoint_and_the_file() -> None:

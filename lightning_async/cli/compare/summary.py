@@ -101,8 +101,12 @@ def _outcome(comparison: Comparison, result: RunResult, axis: Axis) -> Outcome |
     if result.status == "failed":
         return outcome(result, comparison.target, 0.0)
     where = positions(result, axis)
-    # Runs are given logical time. One that does not arrive has used up what it has of anything else.
-    return outcome(result, comparison.target, where[-1], where) if where else None
+    if not where:
+        return None
+    # Runs are given logical time. One that does not arrive needs more than it uses by the end of it; one that ended
+    # before, as it diverged, would go on at its rate.
+    used = where[-1] * max(1.0, comparison.budget / result.times[-1]) if result.times[-1] > 0 else where[-1]
+    return outcome(result, comparison.target, used, where)
 
 
 def _settings(comparison: Comparison, entry: MethodEntry, point: Point | None) -> tuple[dict[str, float], float | None]:
