@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from recipes.coco import GPT2, CaptionModel, Captions, MultiLabelClassifier, MultiLabelImages
+from recipes.coco import GPT2, CaptionModel, Captions, MultiLabelClassifier, MultiLabelImages, errors
 from recipes.coco.annotations import read_captions, read_labels
 from recipes.coco.captions import GPT2_VOCABULARY, CaptionTokens
 from recipes.coco.scenes import COLOURS, GARMENTS, compose_scenes
@@ -219,3 +219,36 @@ def test_a_model_that_does_not_fit_the_data_is_refused(module, data, message: st
     trainer = Trainer(accelerator="cpu", max_steps=1, enable_model_summary=False, **quiet)
     with pytest.raises(ValueError, match=message):
         trainer.fit(module(), datamodule=data())
+
+
+@pytest.fixture(scope="module")
+def start() -> errors.Point:
+    torch.set_num_threads(1)
+    return errors.Point(updates=0, batch=2, lr=1.0, scenes=40)
+
+
+def test_measured_errors_are_those_of_a_code_that_loses_little_and_of_one_that_loses_much(start: errors.Point) -> None:
+    proposed, uncoded = errors.measured_errors(start, 10, 12, ["Proposed", "Uncoded"])
+    assert (proposed.scheme, uncoded.scheme) == ("Proposed", "Uncoded")
+    assert proposed.mean + 4 * proposed.error < uncoded.mean - 4 * uncoded.error
+
+
+def test_the_gradient_of_a_place_is_the_same_whenever_it_is_asked_for(start: errors.Point) -> None:
+    first, again, other = start.gradient(3), start.gradient(3), start.gradient(4)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], other[0])
+    assert 0.0 < start.correlation(6) < 1.0
+
+
+def test_training_goes_before_the_measurement() -> None:
+    point = errors.Point(updates=3, batch=2, lr=0.1, scenes=40)
+    assert 0.0 < point.loss < 1.0
+
+
+def test_the_command_prints_a_column_for_every_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--updates", "[0]", "--bits", "[10, 20]", "--rounds", "2", "--batch", "1", "--scenes", "20"]
+    assert errors.main(words) == 0
+    text = capsys.readouterr().out
+    assert "After 0 updates" in text
+    assert "10 bits" in text
+    assert "20 bits" in text
