@@ -11,6 +11,7 @@ from torch import Tensor
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.gradient_table import GradientTable, copied, divided
 from lightning_async.simulation import Cluster, Job, Step
+from lightning_async.simulation.waiting import check_all_arrive
 
 
 class IASGD(Method):
@@ -44,6 +45,7 @@ class IASGD(Method):
         discarded = 0
         last: dict[int, Job] = {}
         cluster.dispatch_all(version=0)
+        check_all_arrive(cluster)
         while True:
             arrival = cluster.next_arrival()
             discarded += last.pop(arrival.worker, None) is not None

@@ -13,6 +13,7 @@ from lightning_async.methods.arguments import positive_finite
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.gradient_table import accumulate, divided
 from lightning_async.simulation import Cluster, Job, Step
+from lightning_async.simulation.waiting import check_all_arrive
 
 _SLACK = 1e-9  # relative: sums of 1 / B_i are rounded
 
@@ -54,6 +55,7 @@ class MaleniaSGD(Method):
         discarded = 0
         for k in count():
             cluster.dispatch_all(version=k)
+            check_all_arrive(cluster)
             jobs: list[Job] = []
             received = [0] * n
             silent, inverses = n, 0.0  # workers with B_i = 0; sum of 1 / B_i over the others

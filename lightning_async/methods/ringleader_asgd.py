@@ -12,6 +12,7 @@ from typing_extensions import Self
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.gradient_table import GradientTable, copied, divided
 from lightning_async.simulation import Cluster, Job, Step
+from lightning_async.simulation.waiting import check_all_arrive
 
 
 class RingleaderStep(Step):
@@ -89,6 +90,7 @@ class RingleaderASGD(Method):
         cluster.dispatch_all(version=0)
         while True:
             while True:  # phase 1
+                check_all_arrive(cluster)
                 arrival = cluster.next_arrival()
                 jobs.append(arrival.job)
                 heard.add(arrival.worker)
@@ -104,11 +106,13 @@ class RingleaderASGD(Method):
                 waiting.remove(arrival.worker)
                 if not waiting:
                     break
+                check_all_arrive(cluster)
                 arrival = cluster.next_arrival()
                 while arrival.worker not in waiting:
                     jobs.append(arrival.job)
                     heard.add(arrival.worker)
                     cluster.dispatch(arrival.worker, arrival.version)
+                    check_all_arrive(cluster)
                     arrival = cluster.next_arrival()
                 jobs.append(arrival.job)
 

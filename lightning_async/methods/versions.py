@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -152,6 +152,11 @@ class VersionedCluster:
     def workers(self) -> Sequence[int]:
         """Indices of the workers."""
         return self.cluster.workers
+
+    @property
+    def endless(self) -> Collection[int]:
+        """Workers that compute a job which never finishes."""
+        return self.cluster.endless
 
     def start(self, message_bytes: float | None = None, *, gradients_per_job: int | None = None) -> VersionedCluster:
         """The run itself: it has been started, with the size of the messages and jobs, by who made it."""

@@ -6,6 +6,7 @@ import math
 import sys
 from array import array
 from collections import deque
+from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
 
 from lightning_async.simulation.arguments import random_seed
@@ -95,6 +96,11 @@ class SimulatedCluster:
     def workers(self) -> range:
         """Indices of the workers, 0..n-1."""
         return range(self.times.num_workers)
+
+    @property
+    def endless(self) -> Collection[int]:
+        """Workers that compute a job which never finishes."""
+        return self._endless
 
     def start(
         self,

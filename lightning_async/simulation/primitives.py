@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from typing_extensions import Self
@@ -28,6 +28,10 @@ class Cluster(Protocol):
     @property
     def workers(self) -> Sequence[int]:
         """Indices of the workers."""
+
+    @property
+    def endless(self) -> Collection[int]:
+        """Workers that compute a job which is known never to finish."""
 
     def start(self, message_bytes: float | None = None, *, gradients_per_job: int | None = None) -> Self:
         """A run of this cluster from time 0, independent of every other run."""

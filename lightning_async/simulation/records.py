@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Job(NamedTuple):
-    """One gradient evaluation.
+    """One gradient evaluation, or several local steps in a row where a worker sends what they add up to.
 
     Attributes:
         worker: index of the worker that computes it, from 0.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from lightning_async.simulation.primitives import NoArrivalError
+from lightning_async.simulation.primitives import Cluster, NoArrivalError
 from lightning_async.simulation.worker_times import WorkerTimes
 
 
@@ -28,6 +28,20 @@ def too_late(time: float, now: float, times: WorkerTimes) -> NoArrivalError | Pa
         f"the clock cannot show when the next job arrives: at logical time {now}, with {times!r}, it exceeds the "
         f"largest float; measure times in a larger unit"
     )
+
+
+def check_all_arrive(cluster: Cluster) -> None:
+    """Refuse to wait for workers of which one computes a job that never finishes.
+
+    Raises:
+        NoArrivalError: if there is one.
+    """
+    if cluster.endless:
+        raise NoArrivalError(
+            f"a gradient of every worker is waited for at logical time {cluster.now}, but worker "
+            f"{min(cluster.endless)} computes a job that never finishes: use a method that does not wait for every "
+            f"worker, or times that are finite"
+        )
 
 
 def nothing_arrives(endless: int, now: float, times: WorkerTimes) -> NoArrivalError:

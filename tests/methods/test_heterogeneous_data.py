@@ -14,8 +14,17 @@ import torch
 from torch import Tensor
 
 from lightning_async import SimulatedCluster, simulate
-from lightning_async.methods import ASGD, IASGD, MaleniaSGD, Method, MinibatchSGD, RingleaderASGD
-from lightning_async.simulation import FixedTimes, Job, Link, RandomTimes, TwoSpeedTimes, WorkerTimes
+from lightning_async.methods import ASGD, IASGD, FedBuff, MaleniaSGD, Method, MinibatchSGD, RingleaderASGD
+from lightning_async.simulation import (
+    BernoulliStragglers,
+    FixedTimes,
+    Job,
+    Link,
+    NoArrivalError,
+    RandomTimes,
+    TwoSpeedTimes,
+    WorkerTimes,
+)
 
 TIMES = (1.0, 1.5, 2.0, 4.0, 7.0)
 CURVATURES = torch.tensor([1.0, 3.0, 0.5, 2.0, 1.5], dtype=torch.float64)
@@ -140,6 +149,32 @@ class TestRingleader:
             delays += [step.index - version for versions in table.values() for version in versions]
         assert max(delays) == 2 * 5 - 2
         assert all(delay <= 2 * 5 - 2 for step in steps for delay in step.delays)
+
+
+@pytest.mark.parametrize("method", [MaleniaSGD(), RingleaderASGD(), IASGD()], ids=repr)
+def test_methods_that_need_every_worker_say_so_when_one_never_finishes(method: Method) -> None:
+    for worker, silent in enumerate(([1.0, 0.0], [0.0, 1.0])):
+        with pytest.raises(NoArrivalError, match=f"worker {worker} computes .* does not wait for every worker"):
+            next(method.steps(SimulatedCluster(BernoulliStragglers(silent))))
+
+
+def test_ringleader_says_so_too_when_a_job_is_lost_later() -> None:
+    schedule = RingleaderASGD().steps(SimulatedCluster(BernoulliStragglers([0.0, 0.1])))
+    with pytest.raises(NoArrivalError, match="worker 1 computes a job that never finishes"):
+        list(islice(schedule, 1_000))
+
+
+def test_iasgd_goes_on_with_the_last_gradient_of_a_worker_that_has_stopped() -> None:
+    schedule = list(islice(IASGD().steps(SimulatedCluster(BernoulliStragglers([0.0, 0.1]))), 500))
+    assert {job.worker for step in schedule[-100:] for job in step.jobs} == {0}
+
+
+def test_fedbuff_ends_where_asgd_does_since_fast_workers_send_more_often() -> None:
+    """With one small local step and equal weights it is ASGD with delayed updates."""
+    method = FedBuff(buffer=2, local_steps=1, local_lr=0.004, staleness_exponent=0.0)
+    period = sum(round(84 / time) for time in TIMES)
+    iterates, _, _ = run(method, CLUSTERS["fixed"], lr=1.0, steps=10 * period, start=RIGHT)
+    assert (iterates[-period:] - SPEED_WEIGHTED).abs().max() < 0.1 < abs(SPEED_WEIGHTED - RIGHT)
 
 
 def test_a_round_of_malenia_has_as_little_variance_as_its_target_says() -> None:
