@@ -43,7 +43,7 @@ def write_figure(cells: Sequence[Cell], label: str, path: Path) -> None:
         for place in axes[-1]:
             place.set_xlabel("fraction p that is sent")
         figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncol=4, frameon=False)
-        figure.savefig(path, dpi=110)
+        figure.savefig(path, dpi=100)
 
 
 def _draw(axes: Axes, cells: list[Cell]) -> None:
