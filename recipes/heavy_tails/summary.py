@@ -69,12 +69,12 @@ def quantile(samples: Array, probability: float) -> Array:
 def over_seeds(samples: Array, statistic: Callable[[Array], Array]) -> list[Interval]:
     """Statistics over seeds (the last axis) with percentile bootstrap intervals.
 
-    Seeds are resampled together for all rows of the samples: they share their noise.
+    Seeds are resampled together for all rows of the samples: they share their noise. A statistic is of the last axis,
+    whatever lies between it and the rows.
     """
-    rng = np.random.default_rng(0)
-    chosen = rng.integers(samples.shape[-1], size=(_RESAMPLES, samples.shape[-1]))
-    resampled = np.stack([np.atleast_1d(statistic(samples[..., rows])) for rows in chosen])
-    low, high = quantile(resampled.T, 0.025), quantile(resampled.T, 0.975)
+    chosen = np.random.default_rng(0).integers(samples.shape[-1], size=(_RESAMPLES, samples.shape[-1]))
+    resampled = np.atleast_2d(statistic(samples[..., chosen]))
+    low, high = quantile(resampled, 0.025), quantile(resampled, 0.975)
     return [Interval(*map(float, three)) for three in zip(np.atleast_1d(statistic(samples)), low, high, strict=True)]
 
 
