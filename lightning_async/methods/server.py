@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
-from lightning_async.methods.clipping import global_norm, scale
+from lightning_async.methods.clipping import all_finite, global_norm, scale
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
@@ -197,7 +197,7 @@ class ParameterServer:
             def gradient(i: int) -> Gradient | None:
                 number = job.number * method.local_steps + i
                 found = compute(job._replace(number=number), position * method.local_steps + i)
-                finite = found is not None and global_norm([g for g in found if g is not None]) < math.inf
+                finite = found is not None and all_finite(found)
                 return found if finite else None
 
             return method.work(self.parameters, gradient)
