@@ -18,6 +18,7 @@ from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis
 from lightning_async.cli.compare.summary import summarize
+from lightning_async.cli.compare.tables import axis_cells
 from lightning_async.cli.main import main
 
 Write = Callable[..., Path]
@@ -168,6 +169,15 @@ def test_tables_and_figures_are_written_for_every_axis(finished: tuple[Path, Pat
         assert f"![Curves against {unit}]({name}.png)" in text
         assert (finished[1] / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "| asgd | not reported |" in text.split("In bits:")[1]
+
+
+def test_what_was_not_run_is_told_from_what_is_not_reported(tmp_path: Path, write_comparison: Write) -> None:
+    comparison = load_comparison(write_comparison(tmp_path, seeds=[0]))
+    (panel,) = comparison.panels
+    key = reported_runs(comparison, panel.methods[0], ())[0].key
+    results = {key: replace(run(), metrics={"val/loss": [9.0] * 3})}
+    in_time, in_bits = (summarize(comparison, panel, results, axis) for axis in (LOGICAL_TIME, BITS))
+    assert [row[1] for row in axis_cells(in_bits, BITS, in_time)[1]] == ["not reported", "not run"]
 
 
 def test_another_axis_needs_no_run_anew(finished: tuple[Path, Path]) -> None:

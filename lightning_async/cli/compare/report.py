@@ -51,7 +51,7 @@ def write_report(comparison: Comparison, results: Mapping[str, RunResult], outpu
             markdown.append(f"### {title}\n\n{markdown_table(header, rows)}{_edges(lines)}")
             latex.append(f"% {title}\n{latex_table(header, rows)}")
             for axis in comparison.axes:
-                header, rows = axis_cells(summarize(comparison, panel, results, axis), axis)
+                header, rows = axis_cells(summarize(comparison, panel, results, axis), axis, lines)
                 console.print(rich_table(f"{title}: {axis.unit}", header, rows))
                 markdown.append(f"In {axis.unit}:\n\n{markdown_table(header, rows)}")
                 latex.append(f"% {title}, {axis.unit}\n{latex_table(header, rows)}")

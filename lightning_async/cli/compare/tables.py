@@ -66,19 +66,21 @@ def table_cells(lines: Sequence[Line], target: Target) -> tuple[list[str], list[
     return header, rows
 
 
-def axis_cells(lines: Sequence[Line], axis: Axis) -> tuple[list[str], list[list[str]]]:
+def axis_cells(lines: Sequence[Line], axis: Axis, in_time: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
     """Returns header and cells of a panel's table in another unit than logical time.
 
     Args:
         lines: The lines, measured on that axis.
         axis: The axis.
+        in_time: The same lines in logical time, which every run reports.
     """
     unit, power = scale(line.time.mean for line in lines)
     reference = lines[0].entry.label if lines else ""
     header = ["Method", f"{power}{axis.unit} to target", f"Saving over {reference}"]
+    missing = ["not reported" if line.outcomes else "not run" for line in in_time]
     return header, [
-        [line.entry.label, _time_cell(line, unit, "not reported"), _speed_cell(line) if line.outcomes else "-"]
-        for line in lines
+        [line.entry.label, _time_cell(line, unit, word), _speed_cell(line) if line.outcomes else "-"]
+        for line, word in zip(lines, missing, strict=True)
     ]
 
 
