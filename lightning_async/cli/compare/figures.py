@@ -47,7 +47,8 @@ def write_figure(
             grid = _grid(comparison, lines, results, axis)
             for line in lines:
                 style = _style(order.index(line.entry.name))
-                labels[line.entry.name] = line.entry.label
+                if line.outcomes:
+                    labels[line.entry.name] = line.entry.label
                 diverged |= line.count("diverged") > 0
                 _draw(left, line, results, axis, grid, comparison.target.metric, comparison.target.window, style)
                 _draw(right, line, results, axis, grid, comparison.loss, comparison.target.window, style)
