@@ -66,6 +66,12 @@ def test_speed_up_pairs_by_seed_and_not_by_position() -> None:
     assert speed_up({0: at(60.0), 1: at(20.0)}, {1: at(10.0), 0: at(30.0)}).mean == 2.0
 
 
+def test_needing_nothing_at_all_is_no_speed_up() -> None:
+    estimate = speed_up({0: at(60.0), 1: at(40.0)}, {0: at(0.0), 1: at(20.0)})
+    assert (estimate.mean, estimate.count) == (2.0, 1)
+    assert speed_up({0: at(60.0)}, {0: at(0.0)}).bound == "?"
+
+
 def test_a_censored_reference_makes_the_speed_up_a_lower_bound() -> None:
     estimate = speed_up({0: at(None), 1: at(50.0)}, {0: at(50.0), 1: at(25.0)})
     assert (estimate.mean, estimate.bound) == (2.0, ">")

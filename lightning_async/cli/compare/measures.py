@@ -153,7 +153,8 @@ def speed_up(reference: Mapping[int, Outcome], other: Mapping[int, Outcome]) -> 
 
     The mean of the ratios reference / other over the seeds, with its standard error. A run that did not arrive enters
     with its budget, which makes the mean a lower bound if it is the reference's, an upper bound if it is the other's.
-    Seeds of which neither arrived say nothing and are left out of the count.
+    Seeds of which neither arrived say nothing and are left out of the count, and so are those for which `other` needed
+    nothing at all (of another axis, such as the bits of replicas that never communicate): they have no ratio.
 
     Example:
         >>> at = lambda t: Outcome(t, 100.0, 0.9)
@@ -165,6 +166,8 @@ def speed_up(reference: Mapping[int, Outcome], other: Mapping[int, Outcome]) -> 
     for seed in reference.keys() & other.keys():
         first, second = reference[seed], other[seed]
         if "failed" in (first.status, second.status) or (first.arrived is None and second.arrived is None):
+            continue
+        if second.restricted == 0:
             continue
         lower |= first.arrived is None
         upper |= second.arrived is None
