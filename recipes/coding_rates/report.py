@@ -163,4 +163,7 @@ def _draw_problem(axis: Axes, problem: ProblemName, rows: list[Line]) -> None:
         ha="right",
     )
     axis.set(xscale="log", yscale="log", title=problem, xlabel="updates T", ylabel=_ERRORS[problem])
+    if problem == "network":
+        axis.set_xticks(rows[0].steps, [f"{steps:,.0f}" for steps in rows[0].steps])
+        axis.set_xticks([], minor=True)
     axis.grid(alpha=0.25, linewidth=0.5)
