@@ -28,7 +28,7 @@ _DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1)), (0, 
 def write_figure(
     comparison: Comparison, results: Mapping[str, RunResult], output: Path, axis: Axis = LOGICAL_TIME
 ) -> list[Path]:
-    """Draws one row per panel, the metric on the left and the loss on the right, as PNG and PDF.
+    """Draws one row per panel, the metric on the left and the loss, if it is another one, on the right; PNG and PDF.
 
     Lines are means over seeds, bands one standard error of the mean to either side. Where only some of the seeds have
     a value (they diverged, or stopped at the target) the remaining ones are drawn singly.
@@ -37,12 +37,13 @@ def write_figure(
         The files, the PNG first.
     """
     with matplotlib.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(9.0, 0.9 + 3.1 * len(comparison.panels)), layout="constrained")
-        axes = figure.subplots(len(comparison.panels), 2, squeeze=False)
+        columns = 1 if comparison.loss == comparison.target.metric else 2
+        figure = Figure(figsize=(1.8 + 3.6 * columns, 0.9 + 3.1 * len(comparison.panels)), layout="constrained")
+        axes = figure.subplots(len(comparison.panels), columns, squeeze=False)
         order = list(dict.fromkeys(entry.name for panel in comparison.panels for entry in panel.methods))
         labels: dict[str, str] = {}
         diverged = False
-        for panel, (left, right) in zip(comparison.panels, axes, strict=True):
+        for panel, (left, *right) in zip(comparison.panels, axes, strict=True):
             lines = summarize(comparison, panel, results, axis)
             grid = _grid(comparison, lines, results, axis)
             for line in lines:
@@ -51,10 +52,12 @@ def write_figure(
                     labels[line.entry.name] = line.entry.label
                 diverged |= line.count("diverged") > 0
                 _draw(left, line, results, axis, grid, comparison.target.metric, comparison.target.window, style)
-                _draw(right, line, results, axis, grid, comparison.loss, comparison.target.window, style)
+                for loss in right:
+                    _draw(loss, line, results, axis, grid, comparison.loss, comparison.target.window, style)
             _finish_metric(left, lines, comparison, order)
-            _finish_loss(right, comparison)
-            for axes_of_panel in (left, right):
+            for loss in right:
+                _finish_loss(loss, comparison)
+            for axes_of_panel in (left, *right):
                 axes_of_panel.set_xlim(0, grid[-1])
                 axes_of_panel.set_xlabel(axis.unit)
             left.set_title(_mathematics(panel.title or panel.name), loc="left", fontsize=10)
@@ -62,7 +65,7 @@ def write_figure(
         handles.append(_marker("v", f"mean {'time' if axis == LOGICAL_TIME else axis.unit} to target"))
         if diverged:
             handles.append(_marker("x", "run diverged"))
-        figure.legend(handles=handles, loc="outside lower center", ncol=4, frameon=False)
+        figure.legend(handles=handles, loc="outside lower center", ncol=2 * columns, frameon=False)
         files = [output / f"{figure_name(axis)}.{suffix}" for suffix in ("png", "pdf")]
         for file in files:
             figure.savefig(file, dpi=160)
