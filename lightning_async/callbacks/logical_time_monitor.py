@@ -33,8 +33,8 @@ class LogicalTimeMonitor(Callback):
 
     With replicas, over completed rounds: `rounds`; `bytes/round`, of the last one, `bytes/total` and `bits_sent`, by
     all workers together; `time/hidden`, of messages that workers computed through, and `time/idle`, both the mean over
-    workers, `time/idle_max`; `utilization`; and `disagreement`, the sum of squared distances of the replicas to their
-    mean.
+    workers, `time/idle_max`, and `time/idle/<worker>` of each; `utilization`; and `disagreement`, the sum of squared
+    distances of the replicas to their mean.
 
     `logical_time` is logged beside every validation metric as well. With Weights & Biases it is declared as the step
     metric, so that curves of several methods share the axis.
