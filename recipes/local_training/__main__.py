@@ -12,21 +12,23 @@ from typing import Any
 import torch
 from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
+from lightning_async.cli.compare.results import write_atomically
 from recipes.local_training.drift import Drift
 from recipes.local_training.factorial import Factorial
 from recipes.local_training.figures import write_figure
+from recipes.local_training.running import Task, execute, stored_cell
 from recipes.local_training.step_counting import StepCounting
-from recipes.local_training.tables import csv_table, markdown_tables
+from recipes.local_training.tables import cell_text, csv_table, markdown_tables
+from recipes.studies import Results, checked, folder, jobs, run_missing
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "local_training"
 SEEDS = range(5)
 
 
 def step_counting() -> None:
-    """Print the times of the three variants, and their ratios beside the predicted ones: about 10 seconds."""
+    """Print the times of the three variants, and their ratios beside the predicted ones: about 10 seconds, no files."""
     study = StepCounting()
     times = {name: [study.time(name, seed) for seed in SEEDS] for name in study.predicted}
     title = f"a9a: time to {study.target:g}, mean and standard error of {len(SEEDS)} seeds"
@@ -39,26 +41,27 @@ def step_counting() -> None:
     Console().print(table)
 
 
-def factorial(study: Factorial, output: Path) -> None:
+def factorial(study: Factorial, output: Path, jobs: int) -> None:
     """Time to a target, every variant under every condition: some ten minutes."""
-    _measure(study, output, lambda value: f"{value:.0f}", f"time to {study.target:g}")
+    _measure(study, output, jobs, lambda value: f"{value:.0f}", f"time to {study.target:g}")
 
 
-def drift(study: Drift, output: Path) -> None:
+def drift(study: Drift, output: Path, jobs: int) -> None:
     """Gap that is left at the end, on data that are split by label or not, in units of 0.001: some five minutes."""
-    _measure(study, output, lambda value: f"{1e3 * value:.2f}", "objective above its minimum")
+    _measure(study, output, jobs, lambda value: f"{1e3 * value:.2f}", "objective above its minimum")
 
 
-def _measure(study: Factorial | Drift, output: Path, number: Callable[[float], str], label: str) -> None:
-    """Measure every cell, print the tables, and write them, a figure and one line per run to a folder."""
-    console = Console()
-    cells = [study.measure(setting) for setting in track(study.settings(), "cells", console=console)]
-    output.mkdir(parents=True, exist_ok=True)
+def _measure(study: Factorial | Drift, output: Path, jobs: int, number: Callable[[float], str], label: str) -> None:
+    """Measure what cells are missing, print the tables, and write them, a figure and one line per run to a folder."""
+    tasks = [Task(study, setting) for setting in study.settings()]
+    stored = Results(output, stored_cell)
+    found = run_missing(tasks, stored, execute, lambda cell: cell_text(cell, number), jobs=jobs, what="cells")
+    cells = [found[task.key] for task in tasks]
     tables = markdown_tables(cells, number)
-    (output / "tables.md").write_text(tables)
-    (output / "results.csv").write_text(csv_table(cells))
+    write_atomically(output / "tables.md", tables)
+    write_atomically(output / "results.csv", csv_table(cells))
     write_figure(cells, label, output / "results.png")
-    console.print(tables, highlight=False, markup=False, soft_wrap=True)
+    Console().print(tables, highlight=False, markup=False, soft_wrap=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -74,11 +77,12 @@ def main(arguments: list[str] | None = None) -> None:
         step_counting()
         return
     chosen = given[given.study]
-    output = Path(chosen.output)
+    at_a_time = jobs(parser, chosen.jobs)
     if given.study == "factorial":
-        factorial(Factorial(**_arguments(Factorial, chosen)), output)
+        study = checked(parser, lambda: Factorial(**_arguments(Factorial, chosen)))
+        factorial(study, folder(parser, chosen.output), at_a_time)
     else:
-        drift(Drift(**_arguments(Drift, chosen)), output)
+        drift(checked(parser, lambda: Drift(**_arguments(Drift, chosen))), folder(parser, chosen.output), at_a_time)
 
 
 def _settings(study: type[Factorial | Drift], description: str | None, name: str) -> ArgumentParser:
@@ -86,6 +90,7 @@ def _settings(study: type[Factorial | Drift], description: str | None, name: str
     parser.add_argument("--config", action="config", help=f"study; default configs/local_training/{name}.yaml")
     parser.add_class_arguments(study)
     parser.add_argument("--output", type=Path, default=Path("outputs/local_training") / name, help="folder")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
     return parser
 
 

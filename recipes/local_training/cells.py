@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from recipes.local_training.logistic import VARIANTS, Setting, Variant
 
-__all__ = ["Cell", "check_study", "variants"]
+__all__ = ["Cell", "variants"]
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,3 @@ class Cell:
 def variants(sparsity: Sequence[float]) -> list[tuple[Variant, float]]:
     """All variants with all fractions, and last the control that never communicates."""
     return [*itertools.product(VARIANTS, sparsity), ("corrected", 0.0)]
-
-
-def check_study(arguments: Mapping[str, object], seeds: Sequence[int], tuning_seeds: Sequence[int]) -> None:
-    """Refuse a study without values for an argument, or one that reports what it was tuned on.
-
-    Raises:
-        ValueError: with the name of the argument, or the seeds.
-    """
-    for name, values in arguments.items():
-        if isinstance(values, list) and not values:
-            raise ValueError(f"{name} is an empty list: give at least one value")
-    shared = set(seeds) & set(tuning_seeds)
-    if shared:
-        raise ValueError(f"seeds {sorted(shared)} would be tuned on and reported: use others for one of the two")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from recipes.local_training.cells import Cell, check_study, variants
+from recipes.local_training.cells import Cell, variants
 from recipes.local_training.logistic import MINIMUM, Setting, objectives
+from recipes.studies import check_numbers, check_seeds
 
 __all__ = ["Drift"]
 
@@ -30,6 +31,9 @@ class Drift:
         seeds: other seeds, which are reported.
         time: logical time of a run.
         workers: number of workers, all equal.
+
+    Raises:
+        ValueError: for a number that is not allowed, or seeds that would be tuned on and reported.
     """
 
     sparsity: list[float] = field(default_factory=lambda: [1.0, 0.1, 0.01, 0.001])
@@ -43,7 +47,14 @@ class Drift:
     workers: int = 8
 
     def __post_init__(self) -> None:
-        check_study(asdict(self), self.seeds, self.tuning_seeds)
+        check_seeds(self.seeds, self.tuning_seeds)
+        check_numbers({"seeds": self.seeds, "tuning_seeds": self.tuning_seeds}, least=0)
+        check_numbers({"sparsity": self.sparsity}, above=0, most=1)
+        check_numbers({"window": self.window, "lr": self.lr, "time": self.time}, above=0)
+        check_numbers({"travel": self.travel}, least=0)
+        check_numbers({"workers": self.workers}, least=2)
+        if not self.skewed:
+            raise ValueError("skewed is empty: give false, true or both")
 
     def settings(self) -> list[Setting]:
         """All cells, condition by condition; the control comes last in each."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from recipes.local_training.cells import Cell, check_study, variants
-from recipes.local_training.logistic import Setting, time_to_target
+from recipes.local_training.cells import Cell, variants
+from recipes.local_training.logistic import MINIMUM, Setting, time_to_target
+from recipes.studies import check_numbers, check_seeds
 
 __all__ = ["Factorial", "best"]
 
@@ -30,6 +31,9 @@ class Factorial:
         target: value of the training objective.
         max_time: logical time after which a run is given up.
         workers: number of workers.
+
+    Raises:
+        ValueError: for a number that is not allowed, or seeds that would be tuned on and reported.
     """
 
     sparsity: list[float] = field(default_factory=lambda: [1.0, 0.1, 0.01, 0.001])
@@ -44,7 +48,14 @@ class Factorial:
     workers: int = 8
 
     def __post_init__(self) -> None:
-        check_study(asdict(self), self.seeds, self.tuning_seeds)
+        check_seeds(self.seeds, self.tuning_seeds)
+        check_numbers({"seeds": self.seeds, "tuning_seeds": self.tuning_seeds}, least=0)
+        check_numbers({"sparsity": self.sparsity}, above=0, most=1)
+        check_numbers({"window": self.window, "lr": self.lr, "max_time": self.max_time}, above=0)
+        check_numbers({"travel": self.travel}, least=0)
+        check_numbers({"slowdown": self.slowdown}, least=1)
+        check_numbers({"target": self.target}, above=MINIMUM)
+        check_numbers({"workers": self.workers}, least=2)
 
     def settings(self) -> list[Setting]:
         """All cells, condition by condition; the control comes last in each."""

@@ -29,7 +29,7 @@ def write_figure(cells: Sequence[Cell], label: str, path: Path) -> None:
         label: of the vertical axis.
         path: the PNG.
     """
-    panels = [(title, list(group)) for title, group in itertools.groupby(cells, condition)]
+    panels = [(title, list(group)) for title, group in itertools.groupby(cells, lambda cell: condition(cell.setting))]
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     with matplotlib.rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}):

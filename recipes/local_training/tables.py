@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from recipes.local_training.cells import Cell
+from recipes.local_training.logistic import Setting
 
-__all__ = ["condition", "csv_table", "markdown_tables"]
+__all__ = ["cell_text", "condition", "csv_table", "markdown_tables"]
 
 
 def markdown_tables(cells: Sequence[Cell], number: Callable[[float], str]) -> str:
@@ -21,14 +22,14 @@ def markdown_tables(cells: Sequence[Cell], number: Callable[[float], str]) -> st
         number: how a result is written.
     """
     tables = []
-    for title, group in itertools.groupby(cells, condition):
+    for title, group in itertools.groupby(cells, lambda cell: condition(cell.setting)):
         of_condition = list(group)
         fractions = list(dict.fromkeys(cell.setting.sparsity for cell in of_condition if cell.setting.sparsity))
         rows: dict[str, list[str]] = {}
         for cell in of_condition:
             if cell.setting.sparsity:
-                rows.setdefault(cell.setting.variant, []).append(_text(cell, number))
-        control = ", ".join(_text(cell, number) for cell in of_condition if not cell.setting.sparsity)
+                rows.setdefault(cell.setting.variant, []).append(cell_text(cell, number))
+        control = ", ".join(cell_text(cell, number) for cell in of_condition if not cell.setting.sparsity)
         lines = [
             ["", *(f"p = {p:g}" for p in fractions)],
             ["---", *["---:"] * len(fractions)],
@@ -50,15 +51,15 @@ def csv_table(cells: Sequence[Cell]) -> str:
     return text.getvalue()
 
 
-def condition(cell: Cell) -> str:
-    """In words, under which condition the cell was measured."""
-    setting = cell.setting
+def condition(setting: Setting) -> str:
+    """In words, all of a setting but variant and p."""
     workers = "Equal workers" if setting.slowdown == 1 else f"Half of the workers {setting.slowdown:g} times slower"
     data = ", data sorted by label" if setting.skewed else ""
     return f"{workers}, message {setting.travel:g}, window {setting.window:g}{data}"
 
 
-def _text(cell: Cell, number: Callable[[float], str]) -> str:
+def cell_text(cell: Cell, number: Callable[[float], str]) -> str:
+    """Mean, standard deviation, and in brackets the step size; or how many seeds have a result."""
     arrived = [value for value in cell.values if math.isfinite(value)]
     if len(arrived) < len(cell.values):
         return f"{len(arrived)} of {len(cell.values)} arrived ({cell.lr:g})"
