@@ -161,6 +161,8 @@ def simulate(
         isinstance(max_time, bool) or not isinstance(max_time, (int, float, np.integer, np.floating))
     ):
         raise TypeError(f"max_time must be a number >= 0, in logical time, or None, got {max_time!r}")
+    if not isinstance(sharded, bool):
+        raise TypeError(f"sharded must be True or False, got {sharded!r}")
     for name, limit in (("max_steps", max_steps), ("max_time", max_time)):
         if limit is not None and not limit >= 0:
             raise ValueError(f"{name} must be >= 0 or None, got {limit!r}")
@@ -175,7 +177,7 @@ def simulate(
             f"{len(parameters)}, of which {sum(id(p) in optimized for p in parameters)} are among them"
         )
     if isinstance(method, ReplicaMethod):
-        local = LocalTraining(method, cluster, parameters, optimizer, on_nonfinite=on_nonfinite)
+        local = LocalTraining(method, cluster, parameters, optimizer, sharded=sharded, on_nonfinite=on_nonfinite)
         return ReplicaSimulation(local, optimizer, gradient_fn, max_steps, max_time)
     check_momentum(optimizer, method)
     server = ParameterServer(method, cluster, parameters, sharded=sharded, on_nonfinite=on_nonfinite, owned=False)

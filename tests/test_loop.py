@@ -16,6 +16,7 @@ from lightning_async.methods import (
     ASGD,
     ClippedASGD,
     DelayAdaptiveASGD,
+    LocalSGD,
     Method,
     MinibatchSGD,
     RennalaSGD,
@@ -341,3 +342,24 @@ def test_one_gradient_is_computed_per_job_used(method: Method) -> None:
     opt = torch.optim.SGD(ps, lr=0.1)
     steps = list(simulate(method, cluster, ps, opt, lambda job: calls.append(job) or gradient(ps, job), max_steps=40))
     assert calls == [job for step in steps for job in step.jobs]
+
+
+def test_local_steps_have_the_shard_of_their_worker() -> None:
+    x = torch.zeros(2)
+    sgd = torch.optim.SGD([x], lr=0.1)
+    cluster = SimulatedCluster(SqrtTimes(3))
+    steps = simulate(LocalSGD(compute_window=4.0), cluster, [x], sgd, lambda job: [x.clone()], 9, sharded=True)
+    assert all(job.shard == job.worker for step in steps for job in step.jobs)
+
+
+def test_sharded_is_a_boolean() -> None:
+    x = torch.zeros(2)
+    with pytest.raises(TypeError, match="sharded must be True or False, got 'yes'"):
+        simulate(
+            ASGD(),
+            SimulatedCluster(SqrtTimes(3)),
+            [x],
+            torch.optim.SGD([x], lr=0.1),
+            lambda job: [x.clone()],
+            sharded="yes",  # type: ignore[call-overload]
+        )

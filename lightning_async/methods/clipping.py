@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import torch
 
@@ -13,6 +14,8 @@ _SINGLE, _DOUBLE = torch.float32, torch.float64
 
 def global_norm(gradient: Gradient) -> float:
     """Euclidean norm over all tensors together; it is finite if, and only if, all entries are.
+
+    A norm beyond the range of floats is returned as the largest float.
 
     Args:
         gradient: tensors, of any floating-point precision, sparse or empty; None counts as zero.
@@ -87,4 +90,5 @@ def _careful_norm(gradient: Gradient) -> float:
     largest = float(torch.stack([t.abs().max().cpu() for t in values]).max().item())
     if not 0.0 < largest < math.inf:
         return largest
-    return largest * math.hypot(*(torch.linalg.vector_norm(t / largest).item() for t in values))
+    norm = largest * math.hypot(*(torch.linalg.vector_norm(t / largest).item() for t in values))
+    return min(norm, sys.float_info.max)

@@ -211,3 +211,26 @@ def test_a_mistake_in_the_axes_is_named(
 
 def test_figures_of_quantities_with_a_slash_have_a_name() -> None:
     assert figure_name(Axis("bytes/total", "bytes")) == "curves_bytes_total"
+
+
+def test_an_axis_that_no_method_reports_stops_the_runs_once_every_method_has_one(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    comparison = write_comparison(
+        tmp_path, seeds=[0, 1, 2], budget=4, evaluate_every=2, axes={"bits_sent": "bits"}, methods={"asgd": {}}
+    )
+    output = tmp_path / "out"
+    assert main(["compare", str(comparison), "--output", str(output)]) == 2
+    assert "no run reports 'bits_sent'" in capsys.readouterr().err
+    assert len(list(output.glob("runs/*/result.json"))) < 3
+
+
+def test_runs_of_some_methods_are_reported_without_the_axis_of_the_others(
+    finished: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    output = tmp_path / "out"
+    assert main(["compare", str(finished[0]), "--output", str(output), "--only", "asgd"]) == 0
+    assert (output / "report.md").is_file()
+    assert not (output / "curves_bits_sent.png").exists()

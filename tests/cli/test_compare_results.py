@@ -58,8 +58,26 @@ def test_a_folder_of_another_comparison_is_refused_with_the_difference(tmp_path:
         claim(tmp_path, "mine", {"budget": 2, "seeds": [0]}, extend)
 
 
+def test_a_comparison_without_any_run_may_be_corrected(tmp_path: Path) -> None:
+    claim(tmp_path, "mine", {"lr": -1})
+    claim(tmp_path, "mine", {"lr": 1})
+    with pytest.raises(ComparisonError, match="belongs to another comparison: 'mine'"):
+        claim(tmp_path, "other", {"lr": 2})
+
+
+@pytest.mark.parametrize("content", ['{"metrics": []}', '{"metrics": {"val/loss": []}}', '{"steps": []}', "{}", "[]"])
+def test_a_result_that_is_not_whole_is_run_again(tmp_path: Path, content: str) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.write("k", RunResult("finished", times=[1.0], steps=[2], metrics={"val/loss": [0.5]}))
+    path = tmp_path / "runs/k/result.json"
+    damage = json.loads(content)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage} if damage else damage))
+    assert folder.read("k") is None
+
+
 def test_a_changed_comparison_of_the_same_name_needs_extend(tmp_path: Path) -> None:
     claim(tmp_path, "mine", {"seeds": [0]})
+    (tmp_path / "runs").mkdir()
     with pytest.raises(ComparisonError, match="--extend"):
         claim(tmp_path, "mine", {"seeds": [0, 1]})
     claim(tmp_path, "mine", {"seeds": [0, 1]}, extend=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import pytest
@@ -55,6 +56,13 @@ def test_an_inactive_clip_is_vanilla_bit_for_bit() -> None:
 
 def test_norms_that_overflow_single_precision_are_exact() -> None:
     assert global_norm([torch.full((4,), 1e30)]) == pytest.approx(2e30)
+
+
+def test_a_norm_beyond_the_range_of_floats_is_finite_as_its_entries_are() -> None:
+    gradient = [torch.full((4,), 1.7e308, dtype=torch.float64)]
+    assert math.isfinite(global_norm(gradient))
+    clip_by_global_norm(gradient, 1.0)
+    assert norm(gradient) == pytest.approx(1.0, rel=1.0)
 
 
 def test_a_gradient_of_half_precision_is_clipped_to_the_radius() -> None:

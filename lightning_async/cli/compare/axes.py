@@ -37,6 +37,12 @@ def positions(result: RunResult, axis: Axis) -> list[float]:
     return values
 
 
+def reported_axes(axes: Iterable[Axis], results: Iterable[RunResult]) -> tuple[Axis, ...]:
+    """Returns the axes whose quantity some run reports."""
+    reported = {"steps", *(name for result in results if result.times for name in result.counters)}
+    return tuple(axis for axis in axes if axis.quantity in reported)
+
+
 def check_axes(axes: Iterable[Axis], results: Iterable[RunResult]) -> None:
     """Checks that some run reports the quantity of every axis.
 
@@ -44,12 +50,10 @@ def check_axes(axes: Iterable[Axis], results: Iterable[RunResult]) -> None:
         ComparisonError: With what the runs do report.
     """
     runs = [result for result in results if result.times]
-    reported = {name for result in runs for name in result.counters}
+    reported = {"steps", *(name for result in runs for name in result.counters)}
     for axis in axes:
-        if runs and axis.quantity != "steps" and axis.quantity not in reported:
-            raise ComparisonError(
-                f"axes: no run reports {axis.quantity!r}; {nearest(axis.quantity, {*reported, 'steps'})}"
-            )
+        if runs and axis.quantity not in reported:
+            raise ComparisonError(f"axes: no run reports {axis.quantity!r}; {nearest(axis.quantity, reported)}")
 
 
 def scale(values: Iterable[float]) -> tuple[float, str]:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from lightning_async.cli.compare.axes import check_axes
 from lightning_async.cli.compare.configuration import ComparisonError, nearest
-from lightning_async.cli.compare.plan import Run, comparison_identity, known_runs, run_names
+from lightning_async.cli.compare.plan import Run, all_methods_ran, comparison_identity, known_runs, run_names
 from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import ResultFolder, RunResult
 from lightning_async.cli.compare.schema import Comparison, Wandb
@@ -82,7 +83,10 @@ def _compare(options: argparse.Namespace) -> int:
         if missing:
             _check_configurations(comparison, missing)
             _train(comparison, results, options, output, only)
-        return _report(comparison, results, output)
+        status = _report(comparison, results, output)
+        if all_methods_ran(comparison, results):
+            check_axes(comparison.axes, results.values())
+        return status
 
 
 def _positive_int(text: str) -> int:
@@ -174,8 +178,12 @@ def _train(
         return {key: job(run=run, name=names[key]) for key, run in known_runs(comparison, so_far, only).items()}
 
     with ProgressDisplay(comparison, results, only) as display:
+        unchecked = bool(comparison.axes)
         for event in run_all(next_jobs, results, output, options.jobs):
             display.show(event, results)
+            if unchecked and all_methods_ran(comparison, results):
+                unchecked = False
+                check_axes(comparison.axes, results.values())
 
 
 def _report(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> int:

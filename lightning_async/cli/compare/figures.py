@@ -145,9 +145,9 @@ def _on_grid(
     smooth = np.convolve(values, np.full(width, 1.0 / width), mode="valid")
     times = times[width - 1 :]
     curve: NDArray[np.float64] = np.interp(grid, times, smooth, left=math.nan)
-    # An evaluation belongs to the first update at or after its time on the grid, hence a little room at the end.
+    # The last update before the end of the budget is rarely on the grid, hence a little room.
     spacing = grid[1] - grid[0] if len(grid) > 1 else 0.0
-    return np.where(grid <= times[-1] + spacing, curve, math.nan)
+    return np.where(grid <= times[-1] + spacing / 2, curve, math.nan)
 
 
 def _finish_metric(axes: Axes, lines: Sequence[Line], comparison: Comparison, order: Sequence[str]) -> None:

@@ -165,6 +165,15 @@ def run_names(comparison: Comparison, results: Results) -> dict[str, str]:
     return names
 
 
+def all_methods_ran(comparison: Comparison, results: Results) -> bool:
+    """Returns whether there is a result with an evaluation of every method of every panel."""
+    missing = {f"{panel.name}/{entry.name}" for panel, entry in selected(comparison, None)}
+    for name, run in _named_runs(comparison, results, None):
+        if run.key in results and results[run.key].times:
+            missing.discard("/".join(name.split("/")[:2]))
+    return not missing
+
+
 def _named_runs(comparison: Comparison, results: Results, only: frozenset[str] | None) -> Iterator[tuple[str, Run]]:
     for panel, entry in selected(comparison, only):
         name = f"{panel.name}/{entry.name}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 from rich.console import Console
 
-from lightning_async.cli.compare.axes import check_axes, figure_name
+from lightning_async.cli.compare.axes import figure_name, reported_axes
 from lightning_async.cli.compare.configuration import ComparisonError, Config
 from lightning_async.cli.compare.measures import mean_time
 from lightning_async.cli.compare.plan import run_names, tuning_outcomes
@@ -41,7 +42,7 @@ def write_report(comparison: Comparison, results: Mapping[str, RunResult], outpu
 
     console = Console()
     markdown, latex = [], []
-    check_axes(comparison.axes, results.values())
+    comparison = replace(comparison, axes=reported_axes(comparison.axes, results.values()))
     try:
         for panel in comparison.panels:
             lines = summarize(comparison, panel, results)
@@ -94,7 +95,8 @@ def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list
             if panel.methods[0].cluster != comparison.cluster
         ),
         *(f"![Curves against {axis.unit}]({figure_name(axis)}.png)\n" for axis in (LOGICAL_TIME, *comparison.axes)),
-        "Lines are means over seeds, bands one standard error of the mean to either side.\n",
+        "Lines are means over seeds, bands one standard error of the mean to either side. Where some seeds have ended, "
+        "at the target or since they diverged, thin lines show the others one by one.\n",
         "## Results\n",
         *tables,
         "Mean and standard error over seeds. Speed-ups are means of ratios paired by seed. A run that did not reach "

@@ -69,7 +69,11 @@ class RunResult:
         content["train_loss"] = [_nan(v) for v in content["train_loss"]]
         for key in ("metrics", "counters"):  # results of versions before had no counters
             content[key] = {name: [_nan(v) for v in values] for name, values in content.get(key, {}).items()}
-        return cls(**content)
+        result = cls(**content)
+        lengths = {len(result.steps), *(len(values) for values in result.metrics.values())}
+        if lengths != {len(result.times)}:
+            raise ValueError("not one value for every evaluation")
+        return result
 
 
 def _null(value: float) -> float | None:
@@ -165,12 +169,13 @@ class ResultFolder:
         mark = fingerprint(identity)
         try:
             owner = json.loads(self._marker.read_text(encoding="utf-8"))
-            other, other_mark, theirs = owner["name"], owner["fingerprint"], owner["identity"]
+            other, other_mark, theirs = owner["name"], owner["fingerprint"], dict(owner["identity"])
         except (ValueError, KeyError, TypeError) as error:
             raise ComparisonError(
                 f"{self._marker} cannot be read ({error}); choose another folder with --output"
             ) from error
-        if other_mark == mark or (extend and other == name):
+        unused = not (self.path / "runs").exists()  # the first check of its configurations failed
+        if other_mark == mark or (other == name and (extend or unused)):
             return
         changed = [key for key in identity if theirs.get(key) != identity[key]]
         raise ComparisonError(
@@ -183,7 +188,7 @@ class ResultFolder:
         """Returns the result of a run, None if there is none or only part of one."""
         try:
             return RunResult.loads((self.run_folder(key) / "result.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, AttributeError, KeyError, TypeError, ValueError):
             return None
 
     def write(self, key: str, result: RunResult) -> None:
