@@ -1,24 +1,19 @@
-"""One run, and the folder of results."""
+"""One run."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from lightning_async import simulate
-from lightning_async.cli.compare.results import write_atomically
 from lightning_async.simulation import Job
 from recipes.coding_rates.settings import SCHEMES, Run
 
-__all__ = ["Result", "execute", "run_missing"]
+__all__ = ["Result", "execute"]
 
 
 @dataclass
@@ -64,29 +59,3 @@ def execute(run: Run) -> Result:
             steps.append(done)
             errors.append(problem.measure() if run.problem == "a9a" else math.fsum(norms) / len(norms))
     return Result(steps, errors, time.perf_counter() - began)
-
-
-def run_missing(runs: list[Run], folder: Path, jobs: int) -> dict[str, Result]:
-    """Run what has no result in the folder yet, several at a time; a result is stored as soon as it is there."""
-    results = {run.key: found for run in runs if (found := _read(folder, run)) is not None}
-    missing = {run.key: run for run in runs if run.key not in results}
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        futures = {pool.submit(execute, run): run for run in missing.values()}
-        try:
-            for number, future in enumerate(as_completed(futures), 1):
-                run, result = futures[future], future.result()
-                content = json.dumps({"run": asdict(run), "result": asdict(result)})
-                write_atomically(folder / "runs" / f"{run.key}.json", content)
-                results[run.key] = result
-                print(f"{number}/{len(missing)}: {run.name}: {result.errors[-1]:.3g}, {result.wall_seconds:.1f} s")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return results
-
-
-def _read(folder: Path, run: Run) -> Result | None:
-    try:
-        return Result(**json.loads((folder / "runs" / f"{run.key}.json").read_text(encoding="utf-8"))["result"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

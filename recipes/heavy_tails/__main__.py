@@ -8,10 +8,10 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 from rich.console import Console
 
-from recipes.heavy_tails.pool import run_missing
 from recipes.heavy_tails.report import write_report
-from recipes.heavy_tails.running import Results
+from recipes.heavy_tails.running import Result, execute
 from recipes.heavy_tails.settings import Study
+from recipes.studies import Results, checked, folder, jobs, run_missing
 
 DEFAULT = Path(__file__).parents[2] / "configs" / "heavy_tails" / "study.yaml"
 
@@ -29,12 +29,18 @@ def main(arguments: list[str] | None = None) -> int:
     if not any(argument.startswith(("--config", "--help", "-h")) for argument in given):
         given = [f"--config={DEFAULT}", *given]
     parsed = parser.parse_args(given)
-    if parsed.jobs < 1:
-        parser.error(f"--jobs must be at least 1, got {parsed.jobs}")
+    at_a_time = jobs(parser, parsed.jobs)
     instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes  # renamed in jsonargparse 4.49
-    study: Study = instantiate(parsed).study
-    output = parsed.output or Path("outputs") / "heavy_tails" / Path(str(parsed.config[0])).stem
-    results = run_missing(study.runs(), Results(output), parsed.jobs)
+    study: Study = checked(parser, lambda: instantiate(parsed).study)
+    output = folder(parser, parsed.output or Path("outputs") / "heavy_tails" / Path(str(parsed.config[0])).stem)
+    results = run_missing(
+        study.runs(),
+        Results(output, Result),
+        execute,
+        lambda result: f"{result.wall_seconds:.1f} s",
+        jobs=at_a_time,
+        what="settings",
+    )
     write_report(study, results, output, f"python -m recipes.heavy_tails {' '.join(given)}")
     Console().print(f"Report: {output / 'report.md'}", highlight=False, soft_wrap=True)
     return 0

@@ -1,26 +1,23 @@
-"""One setting of the study for all seeds at once, and the folder of results."""
+"""One setting of the study for all seeds at once."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from lightning_async import SimulatedCluster, simulate
-from lightning_async.cli.compare.results import write_atomically
 from lightning_async.methods import ASGD, Direction, Gradient
 from lightning_async.simulation import Step, TwoSpeedTimes
 from recipes.heavy_tails.noise import SubWeibullNoise
 from recipes.heavy_tails.objectives import OBJECTIVES
 from recipes.heavy_tails.settings import Run
 
-__all__ = ["ClippedRowsASGD", "Result", "Results", "execute", "gradient_norms"]
+__all__ = ["ClippedRowsASGD", "Result", "execute", "gradient_norms"]
 
 _DIVERGED = 1e6
 """Gradient norm beyond which an iterate is left where it is, so that one seed cannot overflow."""
@@ -115,24 +112,3 @@ def execute(run: Run) -> Result:
     began = time.perf_counter()
     norms = gradient_norms(run, range(run.seeds))
     return measured(norms, run.eps, time.perf_counter() - began)
-
-
-class Results:
-    """Finished settings: one file each, written whole or not at all."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def read(self, run: Run) -> Result | None:
-        """The result of a run; None if there is none."""
-        try:
-            return Result(**json.loads(self._path(run).read_text(encoding="utf-8"))["result"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def write(self, run: Run, result: Result) -> None:
-        """Store the result of a run beside its description."""
-        write_atomically(self._path(run), json.dumps({"run": asdict(run), "result": asdict(result)}, allow_nan=False))
-
-    def _path(self, run: Run) -> Path:
-        return self.folder / "runs" / f"{run.key}.json"

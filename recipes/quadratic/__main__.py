@@ -9,11 +9,11 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 from rich.console import Console
 
-from recipes.quadratic.pool import run_missing
 from recipes.quadratic.report import write_report
-from recipes.quadratic.running import Results
+from recipes.quadratic.running import Result, execute
 from recipes.quadratic.settings import Study
 from recipes.quadratic.summary import chosen_point, reported_runs
+from recipes.studies import Results, checked, folder, jobs, run_missing
 
 DEFAULT = Path(__file__).parents[2] / "configs" / "quadratic" / "reduced.yaml"
 
@@ -31,23 +31,27 @@ def main(arguments: list[str] | None = None) -> int:
     if not any(argument.startswith(("--config", "--help", "-h")) for argument in given):
         given = [f"--config={DEFAULT}", *given]
     parsed = parser.parse_args(given)
-    if parsed.jobs < 1:
-        parser.error(f"--jobs must be at least 1, got {parsed.jobs}")
+    at_a_time = jobs(parser, parsed.jobs)
     instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes  # renamed in jsonargparse 4.49
-    study: Study = instantiate(parsed).study
-    output = parsed.output or Path("outputs") / "quadratic" / Path(str(parsed.config[0])).stem
-    stored = Results(output)
+    study: Study = checked(parser, lambda: instantiate(parsed).study)
+    output = folder(parser, parsed.output or Path("outputs") / "quadratic" / Path(str(parsed.config[0])).stem)
+    stored = Results(output, Result)
     places = list(itertools.product(study.profiles, study.methods))
     searched = [run for at in places for runs in study.tuning_runs(*at).values() for run in runs]
-    results = run_missing(searched, stored, parsed.jobs, "grids")
+    results = run_missing(searched, stored, execute, _describe, jobs=at_a_time, what="grids")
     points = {at: chosen_point(study, *at, results) for at in places}
     chosen = [run for at in places for run in reported_runs(study, *at, points[at]).values()]
-    results |= run_missing(chosen, stored, parsed.jobs, "chosen")
+    results |= run_missing(chosen, stored, execute, _describe, jobs=at_a_time, what="chosen")
     findings = write_report(study, results, output, f"python -m recipes.quadratic {' '.join(given)}")
     console = Console()
     console.print(findings, highlight=False)
     console.print(f"Report: {output / 'report.md'}", highlight=False, soft_wrap=True)
     return 0
+
+
+def _describe(result: Result) -> str:
+    end = f"gap {result.gaps[-1]:.3g} at {result.times[-1]:.4g}"
+    return f"{result.status}, {end}, {result.wall_seconds:.1f} s"
 
 
 if __name__ == "__main__":

@@ -1,24 +1,21 @@
-"""One run of the study, and the folder of results."""
+"""One run of the study."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from lightning_async import simulate
 from lightning_async.cli.compare.measures import Outcome, time_to_target
-from lightning_async.cli.compare.results import write_atomically
 from lightning_async.cli.compare.schema import Target
 from recipes.quadratic.problem import Quadratic
 from recipes.quadratic.settings import Run
 
-__all__ = ["Result", "Results", "execute"]
+__all__ = ["Result", "execute"]
 
 _DIVERGED = 100.0  # times the gap of the start
 
@@ -88,26 +85,3 @@ def execute(run: Run) -> Result:
 
 def _time(run: Run, evaluation: int) -> float:
     return run.horizon * evaluation / run.evaluations
-
-
-class Results:
-    """Finished runs: one file each, written whole or not at all."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def read(self, run: Run) -> Result | None:
-        """The result of a run; None if there is none."""
-        try:
-            content = json.loads(self._path(run).read_text(encoding="utf-8"))
-            return Result(**content["result"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def write(self, run: Run, result: Result) -> None:
-        """Store the result of a run beside its description."""
-        content = json.dumps({"run": asdict(run), "result": asdict(result)}, allow_nan=False)
-        write_atomically(self._path(run), content)
-
-    def _path(self, run: Run) -> Path:
-        return self.folder / "runs" / f"{run.key}.json"

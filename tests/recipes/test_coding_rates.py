@@ -12,9 +12,10 @@ from scipy.stats import linregress, t
 from recipes.coding_rates import LogisticProblem, NetworkProblem, Study
 from recipes.coding_rates import __main__ as command
 from recipes.coding_rates.report import summarize, write_report
-from recipes.coding_rates.running import Result, execute, run_missing
+from recipes.coding_rates.running import Result, execute
 from recipes.coding_rates.settings import PROBLEMS, SCHEMES
 from recipes.coding_rates.slopes import interval, slope, student_quantile
+from recipes.studies import Results, run_missing
 
 SMALL = Study(
     schemes=("sgd", "proposed_10"), updates=64, fitted=1, horizons=(4, 8, 16), rows=60, hidden=3, seeds=(0, 1), batch=3
@@ -127,11 +128,12 @@ def test_the_report_holds_tables_figure_and_command(tmp_path: Path) -> None:
 
 def test_finished_runs_are_kept_and_damaged_ones_made_again(tmp_path: Path) -> None:
     runs = SMALL.runs("network", "proposed_10", 0)[:2]
-    first = run_missing(runs, tmp_path, jobs=1)
+    stored = Results(tmp_path, Result)
+    first = run_missing(runs, stored, execute, str, jobs=1)
     kept, damaged = (tmp_path / "runs" / f"{run.key}.json" for run in runs)
     before = kept.stat().st_mtime_ns
     damaged.write_text(damaged.read_text()[:-9])
-    again = run_missing(runs, tmp_path, jobs=1)
+    again = run_missing(runs, stored, execute, str, jobs=1)
     assert kept.stat().st_mtime_ns == before
     assert {key: r.errors for key, r in again.items()} == {key: r.errors for key, r in first.items()}
     assert json.loads(damaged.read_text())["run"]["scheme"] == "proposed_10"
@@ -139,7 +141,7 @@ def test_finished_runs_are_kept_and_damaged_ones_made_again(tmp_path: Path) -> N
 
 def test_the_command_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     made_up = _made_up(replace(SMALL, schemes=("sgd",)), -1.0)
-    monkeypatch.setattr(command, "run_missing", lambda runs, folder, jobs: {run.key: made_up[run.key] for run in runs})
+    monkeypatch.setattr(command, "run_missing", lambda runs, *_, **__: {run.key: made_up[run.key] for run in runs})
     words = "--study.schemes [sgd] --study.updates 64 --study.fitted 1 --study.horizons [4,8,16] --study.rows 60"
     words += f" --study.hidden 3 --study.seeds [0,1] --study.batch 3 --output {tmp_path}"
     assert command.main(words.split()) == 0

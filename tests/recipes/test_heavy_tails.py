@@ -14,11 +14,12 @@ from lightning_async import SimulatedCluster, simulate
 from lightning_async.methods import ASGD, ClippedASGD
 from lightning_async.simulation import TwoSpeedTimes
 from lightning_async.tail_index import estimate_tail
-from recipes.heavy_tails import Study, SubWeibullNoise, pool
+from recipes.heavy_tails import Study, SubWeibullNoise
 from recipes.heavy_tails import __main__ as command
 from recipes.heavy_tails.objectives import OBJECTIVES
-from recipes.heavy_tails.running import Results, execute, gradient_norms, measured
+from recipes.heavy_tails.running import Result, execute, gradient_norms, measured
 from recipes.heavy_tails.summary import growth, medians, quantile, share
+from recipes.studies import Results
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "heavy_tails").glob("*.yaml"))
 SMALL = Study(
@@ -141,7 +142,7 @@ def test_interval_of_a_share_that_is_zero_is_not_empty() -> None:
 
 
 def test_half_a_result_counts_as_none(tmp_path: Path) -> None:
-    run, stored = one_run(), Results(tmp_path)
+    run, stored = one_run(), Results(tmp_path, Result)
     stored.write(run, execute(run))
     assert stored.read(run) is not None
     (file,) = (tmp_path / "runs").iterdir()
@@ -169,7 +170,7 @@ def test_the_report_has_a_line_for_every_setting(output: Path) -> None:
 def test_finished_settings_are_skipped(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
     assert len(files) == 2 * 2 * 1 * 2 * 2 * 1
-    monkeypatch.setattr(pool, "execute", None)
+    monkeypatch.setattr(command, "execute", None)
     command.main([f"--config={output / 'small.yaml'}", f"--output={output / 'results'}"])
     assert files == {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
 
@@ -177,7 +178,7 @@ def test_finished_settings_are_skipped(output: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_configuration_has_200_seeds_of_known_tails(path: Path, monkeypatch, tmp_path: Path) -> None:
     seen: list = []
-    monkeypatch.setattr(command, "run_missing", lambda runs, stored, jobs: seen.extend(runs) or 1 / 0)
+    monkeypatch.setattr(command, "run_missing", lambda runs, *_, **__: seen.extend(runs) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         command.main([f"--config={path}", f"--output={tmp_path}"])
     assert {run.seeds for run in seen} == {200}

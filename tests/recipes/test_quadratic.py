@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from lightning_async import simulate
 from lightning_async.methods import DelayAdaptiveASGD, ParameterAgnosticRingmaster, RennalaSGD, RingmasterASGD
 from lightning_async.optim import LMO
-from recipes.quadratic import Grid, Profile, Quadratic, Study, pool
+from recipes.quadratic import Grid, Profile, Quadratic, Study
 from recipes.quadratic import __main__ as command
 from recipes.quadratic.report import write_report
-from recipes.quadratic.running import Results, execute
+from recipes.quadratic.running import Result, execute
 from recipes.quadratic.settings import LABELS, PROFILES
+from recipes.studies import Results
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "quadratic").glob("*.yaml"))
 
@@ -182,14 +183,14 @@ def test_the_report_compares_ringmaster_with_every_method_on_every_profile(outpu
 def test_finished_runs_are_skipped(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
     assert len(files) == 2 * (4 + 2 + 2 + 3 + 4 * 3)
-    monkeypatch.setattr(pool, "execute", None)  # nothing is left to be run
+    monkeypatch.setattr(command, "execute", None)  # nothing is left to be run
     command.main([f"--config={output / 'small.yaml'}", f"--output={output / 'results'}"])
     assert files == {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
 
 
 def test_half_a_result_counts_as_none(tmp_path: Path) -> None:
     run = SMALL.run("sqrt", "rennala", (1.0, 2), 5, tuning=True)
-    stored = Results(tmp_path)
+    stored = Results(tmp_path, Result)
     assert stored.read(run) is None
     stored.write(run, execute(run))
     kept = stored.read(run)
@@ -219,7 +220,7 @@ def test_a_configuration_describes_the_experiment(path: Path, monkeypatch: pytes
     class StopHere(Exception):  # noqa: N818
         pass
 
-    def look(runs, stored, jobs, what):
+    def look(runs, *_, **__):
         seen.extend(runs)
         raise StopHere
 
@@ -232,7 +233,7 @@ def test_a_configuration_describes_the_experiment(path: Path, monkeypatch: pytes
 
 def test_any_value_can_be_changed_on_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[object] = []
-    monkeypatch.setattr(command, "run_missing", lambda runs, stored, jobs, what: seen.extend(runs) or 1 / 0)
+    monkeypatch.setattr(command, "run_missing", lambda runs, *_, **__: seen.extend(runs) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         command.main(["--study.workers=50", "--study.steps=lmo", f"--output={tmp_path}"])
     assert {(run.workers, run.steps) for run in seen} == {(50, "lmo")}
