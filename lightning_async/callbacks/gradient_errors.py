@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lightning_async._compat import is_overridden
+from lightning_async.callbacks.random_states import kept_states, random_generators
 from lightning_async.data.seeding import seeded
 from lightning_async.randomness import derived_seed
 
@@ -42,7 +42,9 @@ class GradientErrors:
 
 
 class MiniBatches:
-    """Mini-batches of a loader's dataset that are drawn without the loader, the same ones at every pass.
+    """Mini-batches of a loader's dataset that are drawn without the loader.
+
+    Every pass yields the same ones if the generators that `owners` hold begin in the same states.
 
     Args:
         loader: where dataset and collate function are taken from; its sampler is not touched.
@@ -55,14 +57,14 @@ class MiniBatches:
         self._indices = indices
         self._seed = seed
 
+    @property
+    def owners(self) -> tuple[object, ...]:
+        """Objects whose random generators advance as mini-batches are drawn."""
+        return self._loader.dataset, self._loader.collate_fn
+
     def __iter__(self) -> Iterator[Any]:
-        # Generators that the dataset owns advance in a copy only.
+        # Attributes that the dataset sets, such as counters, change in a copy only.
         dataset = copy.copy(self._loader.dataset)
-        for name, value in list(getattr(dataset, "__dict__", {}).items()):
-            if isinstance(value, torch.Generator):
-                setattr(dataset, name, value.clone_state())
-            elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-                setattr(dataset, name, copy.deepcopy(value))
         read = getattr(dataset, "__getitems__", None) or (lambda rows: [dataset[row] for row in rows])
         for number, rows in enumerate(self._indices):
             with seeded(derived_seed(self._seed, "noise data", number)):
@@ -106,26 +108,32 @@ def gradient_errors(trainer: Trainer, module: LightningModule, batches: MiniBatc
     """
     device = trainer.strategy.root_device
     with seeded(seed), _device_randomness(device), torch.inference_mode(False), torch.enable_grad():
-        evaluate = _Evaluation(trainer, copied(module), seed)
+        twin = copied(module)
+        evaluate = _Evaluation(trainer, twin, seed)
+        # The copy shares a generator of its class, or in a function that it holds, with the module.
+        owners = (*batches.owners, twin, getattr(trainer, "datamodule", None))
+        generators = random_generators(owners, ignore=[trainer])
         mean: list[Tensor] | None = None
         used = 0
-        for number, batch in enumerate(batches):
-            gradient = evaluate(batch, number)
-            if gradient is None or not torch.isfinite(_norm(gradient)):
-                continue
-            used += 1
-            if mean is None:
-                mean = gradient
-            else:
-                torch._foreach_add_(mean, torch._foreach_sub(gradient, mean), alpha=1.0 / used)
+        with kept_states(generators):
+            for number, batch in enumerate(batches):
+                gradient = evaluate(batch, number)
+                if gradient is None or not torch.isfinite(_norm(gradient)):
+                    continue
+                used += 1
+                if mean is None:
+                    mean = gradient
+                else:
+                    torch._foreach_add_(mean, torch._foreach_sub(gradient, mean), alpha=1.0 / used)
         norms: list[float] = []
         total = 0
-        for number, batch in enumerate(batches):
-            total += 1
-            gradient = evaluate(batch, number)
-            if mean is None or gradient is None or not torch.isfinite(_norm(gradient)):
-                continue
-            norms.append(_norm(torch._foreach_sub(gradient, mean)).item())
+        with kept_states(generators):
+            for number, batch in enumerate(batches):
+                total += 1
+                gradient = evaluate(batch, number)
+                if mean is None or gradient is None or not torch.isfinite(_norm(gradient)):
+                    continue
+                norms.append(_norm(torch._foreach_sub(gradient, mean)).item())
     gradient_norm = float("nan") if mean is None else _norm(mean).item()
     return GradientErrors(np.array(norms, dtype=np.float64), gradient_norm, total - len(norms))
 

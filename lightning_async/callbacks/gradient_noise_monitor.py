@@ -91,8 +91,10 @@ class GradientNoiseMonitor(Callback):
 
     Training goes on bit for bit as without the callback: gradients are taken on a copy of the module, mini-batches are
     drawn past the loader, uniformly without replacement (where workers own their data: each from one worker, workers
-    uniformly, so that errors include how workers differ), and all random states are put back. Only what `training_step`
-    does outside of the module and its logging, such as writing files, happens in a measurement as well. A measurement
+    uniformly, so that errors include how workers differ), and all random states are put back, those of generators that
+    the dataset, its transforms, the collate function or the data module hold included. Only what `training_step` and
+    the data do outside of the module, its logging and the dataset's attributes, such as writing files, happens in a
+    measurement as well. A measurement
     costs 2 `num_samples` gradients and, while it lasts, the memory of a second module and two gradients.
 
     Works with strategies of this package and with a plain Trainer on one device. Logged, with any logger, are

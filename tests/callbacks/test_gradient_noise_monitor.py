@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 from torchmetrics import MeanMetric
 
 from lightning_async import LocalSGDStrategy, ParameterServerStrategy, SimulatedCluster
@@ -138,6 +138,111 @@ def test_a_run_is_the_same_bit_for_bit_with_and_without(strategy: str) -> None:
     assert [measured.step for measured in noise.measurements] == [0, 3]
     assert len(alone.seen) == 10
     assert equal(alone.seen, watched.seen)
+
+
+class Augment:
+    """A transform with a generator that its class holds, beside generators of its own."""
+
+    shared = np.random.RandomState(4)
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(3)
+        self.more = {"python": [random.Random(2)]}
+
+    def __call__(self, image: Tensor) -> Tensor:
+        return image + self.rng.normal() + self.more["python"][0].gauss(0, 1) + self.shared.randn()
+
+
+class Transformed(NoisyTargets):
+    def __init__(self) -> None:
+        super().__init__()
+        self.transforms = [Augment()]
+
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
+        image, label = super().__getitem__(row)
+        for transform in self.transforms:
+            image = transform(image).float()
+        return image, label
+
+
+class Collate:
+    def __init__(self) -> None:
+        self.augment = Augment()
+
+    def __call__(self, samples: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        return torch.stack([self.augment(image).float() for image, _ in samples]), torch.stack([y for _, y in samples])
+
+
+class Augmenting(Busy):
+    """Draws from a generator that a function encloses, which is not copied with the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        rng = np.random.default_rng(6)
+        self.noise = lambda: 0.1 * rng.normal()
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        return super().training_step([batch[0] + self.noise(), batch[1]], batch_idx)
+
+
+class AugmentingData(LightningDataModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.augment = Augment()
+
+    def train_dataloader(self) -> Any:
+        return DataLoader(NoisyTargets(), batch_size=4)
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return [self.augment(batch[0]).float(), batch[1]]
+
+
+NESTED = {
+    "transform": lambda: (Busy(), DataLoader(Transformed(), batch_size=4)),
+    "subset": lambda: (Busy(), DataLoader(Subset(Transformed(), range(40)), batch_size=4)),
+    "concatenation": lambda: (Busy(), DataLoader(ConcatDataset([NoisyTargets(), Transformed()]), batch_size=4)),
+    "collate_fn": lambda: (Busy(), DataLoader(NoisyTargets(), batch_size=4, collate_fn=Collate())),
+    "module": lambda: (Augmenting(), DataLoader(NoisyTargets(), batch_size=4)),
+    "data module": lambda: (Busy(), AugmentingData()),
+}
+
+
+@pytest.mark.parametrize("where", NESTED)
+def test_generators_wherever_they_are_do_not_advance(where: str) -> None:
+    seen = []
+    for callbacks in ([], [monitor(steps=[0, 2, 5])]):
+        Augment.shared.seed(4)
+        random.seed(1)
+        np.random.seed(1)
+        module, data = NESTED[where]()
+        everything = Everything()
+        Trainer(
+            strategy=STRATEGIES["clipped"](), max_steps=7, max_epochs=-1, accelerator="cpu",
+            callbacks=[*callbacks, everything], logger=False, enable_checkpointing=False, enable_progress_bar=False,
+            enable_model_summary=False,
+        ).fit(module, data)  # fmt: skip
+        seen.append(everything.seen)
+    assert equal(*seen)
+
+
+def test_both_passes_of_a_measurement_see_the_same_mini_batches() -> None:
+    class Noise(Dataset[Tensor]):
+        def __init__(self) -> None:
+            self.transform = np.random.default_rng(0)
+
+        def __len__(self) -> int:
+            return 30
+
+        def __getitem__(self, row: int) -> list[Tensor]:
+            return [torch.tensor(self.transform.normal(size=2), dtype=torch.float32)]
+
+    noise = monitor(steps=[0], num_samples=30)
+    Trainer(
+        max_steps=1, max_epochs=-1, accelerator="cpu", callbacks=[noise], logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False,
+    ).fit(Direct(2), DataLoader(Subset(Noise(), range(30)), batch_size=1))  # fmt: skip
+    draws = np.random.default_rng(0).normal(size=(30, 2))
+    np.testing.assert_allclose(noise.measurements[0].errors, np.linalg.norm(draws - draws.mean(0), axis=1), rtol=1e-4)
 
 
 def test_a_compiled_module_is_measured_at_its_own_parameters_and_not_disturbed() -> None:
