@@ -12,11 +12,16 @@ from lightning_async.cli.compare.configuration import fingerprint
 from lightning_async.methods import GradientCoding, Method, MinibatchSGD
 from lightning_async.simulation import BernoulliStragglers, FixedTimes
 from recipes.coding_rates.problems import LogisticProblem, NetworkProblem, Problem
+from recipes.studies import check_numbers, check_seeds
 
 __all__ = ["PROBLEMS", "SCHEMES", "ProblemName", "Run", "Scheme", "Study"]
 
 ProblemName: TypeAlias = Literal["a9a", "network"]
 PROBLEMS: tuple[ProblemName, ...] = get_args(ProblemName)
+
+
+_LEAST_L2 = 1e-4
+"""Below, Newton's method need not find the minimum on a9a, whose data are rank deficient."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +119,15 @@ class Study:
     Attributes:
         schemes: Names out of `SCHEMES`; the first is what others are compared with.
         workers: Workers, and partitions.
-        slowest: Straggling probability of the worst worker; they grow linearly from 0.05.
+        slowest: Straggling probability of the worst worker, up to 0.99; they grow linearly from 0.05.
         batch: Rows of the mini-batch of a partition.
-        l2: Weight of the regulariser on a9a.
+        l2: Weight of the regulariser on a9a, at least 0.0001.
         scale: Steps on a9a are scale / (t + offset); scale has to be above 1 / (2 l2).
         offset: See scale.
         updates: Updates on a9a.
         fitted: The slope on a9a is that of the last so many powers of two of the number of updates.
         horizons: Numbers of updates on the network, each in a run of its own.
-        network_scale: Steps on the network are network_scale / sqrt(horizon).
+        network_scale: Steps on the network are network_scale / sqrt(horizon); up to 1,000.
         rows: Images that the network is trained on.
         hidden: Units of its hidden layer.
         every: Updates between two evaluations of the whole gradient.
@@ -152,8 +157,23 @@ class Study:
         unknown = sorted(set(self.schemes) - set(SCHEMES))
         if unknown or not self.schemes:
             raise ValueError(f"schemes must be some of {', '.join(SCHEMES)}; got {', '.join(unknown) or 'none'}.")
-        if len(self.seeds) < 2 or len(set(self.seeds)) != len(self.seeds):
+        if len(set(self.seeds)) < 2:
             raise ValueError(f"seeds must be two different ones at least, for an interval; got {self.seeds}.")
+        check_seeds(self.seeds)
+        for name in ("workers", "batch", "hidden", "every"):
+            check_numbers({name: getattr(self, name)}, least=1)
+        for name in self.schemes:
+            if SCHEMES[name].code == "uncoded" and self.workers > SCHEMES[name].bits:
+                raise ValueError(
+                    f"workers must be at most {SCHEMES[name].bits}, one bit each, with {name}; got {self.workers}."
+                )
+        check_numbers({"rows": self.rows}, least=1, most=60_000)
+        check_numbers({"horizons": self.horizons}, least=1)
+        check_numbers({"slowest": self.slowest}, least=0.05, most=0.99)
+        # Where weights overflow there is no error to measure.
+        check_numbers({"network_scale": self.network_scale}, above=0, most=1_000)
+        check_numbers({"l2": self.l2}, least=_LEAST_L2)
+        check_numbers({"scale": self.scale, "offset": self.offset}, above=0)
         if len(set(self.horizons)) < 3:
             raise ValueError(f"horizons must be three different ones at least, for a slope; got {self.horizons}.")
         if self.fitted < 1 or self.updates < 2 ** (self.fitted + 3):
@@ -162,6 +182,11 @@ class Study:
             raise ValueError(
                 f"scale must be above 1 / (2 l2) = {0.5 / self.l2:g}, or the error falls more slowly than 1 / T "
                 f"whatever the gradients; got {self.scale:g}."
+            )
+        if self.scale * self.l2 > self.offset:
+            raise ValueError(
+                f"offset must be at least scale * l2 = {self.scale * self.l2:g}, or the regulariser alone overshoots "
+                f"in the first steps; got {self.offset:g}."
             )
 
     def runs(self, problem: ProblemName, scheme: str, seed: int) -> list[Run]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from lightning_async.cli.compare.configuration import fingerprint
 from recipes.heavy_tails.noise import LAWS
 from recipes.heavy_tails.objectives import OBJECTIVES
+from recipes.studies import check_numbers
 
 __all__ = ["LABELS", "METHODS", "Run", "Study"]
 
@@ -72,9 +73,9 @@ class Study:
     """Claims of Erickson and Johansson 2026 (arXiv 2606.13287) under noise whose tail is known.
 
     Attributes:
-        thetas: Tail parameters of the noise.
+        thetas: Tail parameters of the noise, from 0.01 to 50.
         noises: Levels of the noise, root mean squares of its norm.
-        slowdowns: D.
+        slowdowns: D, at least 1.
         steps: Constant step sizes, the same for both methods.
         shown_step: The step size of the figures and of the tables that show one step.
         clip: Clipping radius.
@@ -116,9 +117,12 @@ class Study:
             values = getattr(self, name)
             if not values or not all(value > 0 for value in values) or len(set(values)) != len(values):
                 raise ValueError(f"{name} must be different positive numbers, got {values}.")
-        for name in ("clip", "eps"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
+        # Of the moments of the noise, and of iterates that diverge, none may overflow.
+        check_numbers({"thetas": self.thetas}, least=0.01, most=50)
+        check_numbers({"noises": self.noises, "steps": self.steps}, above=0, most=1e6)
+        check_numbers({"slowdowns": self.slowdowns}, least=1)
+        check_numbers({"clip": self.clip, "eps": self.eps}, above=0)
+        check_numbers({"start": self.start}, least=-1_000, most=1_000)
         for name, least in (("seeds", 10), ("updates", 10), ("dimension", 1), ("workers", 2)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}.")

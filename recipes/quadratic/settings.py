@@ -15,6 +15,7 @@ from lightning_async.cli.compare.configuration import fingerprint, numbers
 from lightning_async.methods import DelayAdaptiveASGD, Method, ParameterAgnosticRingmaster, RennalaSGD, RingmasterASGD
 from lightning_async.optim import LMO
 from lightning_async.simulation import HalfNormalNoise
+from recipes.studies import check_numbers, check_seeds
 
 __all__ = ["LABELS", "PROFILES", "Grid", "Profile", "Run", "Study"]
 
@@ -121,7 +122,7 @@ class Study:
             averaged momentum 0.95 ("lmo", the Euclidean ball). The parameter-agnostic method always takes the latter.
         evaluations: How often a run is evaluated, at equal distances of logical time.
         tuning_seeds: Seeds on which the grids are searched.
-        seeds: Seeds that are reported.
+        seeds: Seeds that are reported, others than those.
 
     Raises:
         ValueError: For a name or a number that is not allowed.
@@ -146,16 +147,21 @@ class Study:
             if (name in ("ringmaster", "rennala")) != bool(grid.count):
                 needs = "needs a" if not grid.count else "has no"
                 raise ValueError(f"methods.{name} {needs} count: R is Ringmaster's and B is Rennala's, nobody else's.")
+            if grid.count:
+                check_numbers({f"methods.{name}.count": grid.count}, least=1)
             if not all(step > 0 for step in self.step_sizes(name)):
                 raise ValueError(f"methods.{name}.step must be positive, got {grid.step}.")
         for name, profile in self.profiles.items():
             if not (profile.horizon > 0 and profile.target > 0):
                 raise ValueError(f"profiles.{name} must have a positive horizon and target, got {profile}.")
+            check_numbers({f"profiles.{name}.horizon": profile.horizon, f"profiles.{name}.target": profile.target})
         for what, least in (("dimension", 2), ("workers", 1), ("evaluations", 2)):
             if getattr(self, what) < least:
                 raise ValueError(f"{what} must be at least {least}, got {getattr(self, what)}.")
         if not self.seeds or not self.tuning_seeds:
             raise ValueError("seeds and tuning_seeds need one seed at least.")
+        check_seeds(self.seeds, self.tuning_seeds)
+        check_numbers({"noise": self.noise}, least=0)
 
     def step_sizes(self, method: str) -> list[float]:
         """The step sizes to be searched."""

@@ -29,23 +29,20 @@ def check_numbers(
     Example:
         >>> check_numbers({"steps": [0.5, 0.0]}, above=0)
         Traceback (most recent call last):
-        ValueError: steps must be finite and above 0, got [0.5, 0.0]
+        ValueError: steps must be above 0, got [0.5, 0.0]
     """
-    limits = ["finite"] if above is None and least is None and most is None else []
-    if above is not None:
-        limits += ["finite", f"above {above:g}"]
-    if least is not None:
-        limits += [f"at least {least:g}"] if most is not None else ["finite", f"at least {least:g}"]
-    if most is not None:
-        limits += [f"at most {most:g}"]
+    limits = {"above": above, "at least": least, "at most": most}
+    allowed = " and ".join(f"{word} {limit:g}" for word, limit in limits.items() if limit is not None) or "finite"
     for name, given in arguments.items():
         values = given if isinstance(given, Sequence) else [given]
         if not values:
             raise ValueError(f"{name} is empty: give at least one number")
+        if not all(map(math.isfinite, values)):
+            raise ValueError(f"{name} must be finite{'' if allowed == 'finite' else f' and {allowed}'}, got {given}")
         for value in values:
             inside = (above is None or value > above) and (least is None or value >= least)
-            if not (math.isfinite(value) and inside and (most is None or value <= most)):
-                raise ValueError(f"{name} must be {' and '.join(limits)}, got {given}")
+            if not inside or (most is not None and value > most):
+                raise ValueError(f"{name} must be {allowed}, got {given}")
 
 
 def check_seeds(seeds: Sequence[int], tuning_seeds: Sequence[int] = ()) -> None:

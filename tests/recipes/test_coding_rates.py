@@ -1,6 +1,7 @@
 """The study of rates: its problems, its runs, its slopes and its report."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,6 +157,21 @@ def test_the_command_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFix
         ({"seeds": (1,)}, "two different ones"),
         ({"horizons": (4, 8)}, "three different ones"),
         ({"updates": 20}, r"at least 2\^\(fitted \+ 3\)"),
+        ({"workers": 0}, "workers must be at least 1, got 0"),
+        ({"batch": 0}, "batch must be at least 1, got 0"),
+        ({"workers": 11, "schemes": ("uncoded_10",)}, "workers must be at most 10, one bit each, with uncoded_10"),
+        ({"every": 0}, "every must be at least 1, got 0"),
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"offset": 0.0}, "offset must be above 0, got 0"),
+        ({"offset": 1.0}, r"offset must be at least scale \* l2 = 2"),
+        ({"rows": 0}, "rows must be at least 1 and at most 60000, got 0"),
+        ({"horizons": (0, 8, 16)}, r"horizons must be at least 1, got \(0, 8, 16\)"),
+        ({"seeds": (-1, 0)}, r"seeds must be different numbers, 0 or more; got \[-1, 0\]"),
+        ({"seeds": (0, 0, 1)}, "seeds must be different numbers"),
+        ({"slowest": 3.0}, "slowest must be at least 0.05 and at most 0.99, got 3"),
+        ({"l2": 0.0}, "l2 must be at least 0.0001, got 0"),
+        ({"network_scale": 1e30}, r"network_scale must be above 0 and at most 1000, got 1e\+30"),
+        ({"scale": math.nan}, "scale must be finite and above 0, got nan"),
         ({"scale": 4.0}, r"above 1 / \(2 l2\) = 5"),
     ],
 )

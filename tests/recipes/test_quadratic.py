@@ -250,6 +250,11 @@ def test_any_value_can_be_changed_on_the_command_line(monkeypatch: pytest.Monkey
         ({"profiles": {"sqrt": Profile(-1.0, 1.0)}}, "positive horizon"),
         ({"workers": 0}, "workers must be at least 1"),
         ({"seeds": ()}, "need one seed"),
+        ({"seeds": (-1,)}, r"seeds must be different numbers, 0 or more; got \[-1\]"),
+        ({"seeds": (0, 100)}, r"seeds \[100\] would be tuned on and reported"),
+        ({"noise": math.nan}, "noise must be finite and at least 0, got nan"),
+        ({"profiles": {"sqrt": Profile(math.inf, 1.0)}}, "profiles.sqrt.horizon must be finite, got inf"),
+        ({"methods": {"ringmaster": Grid([1.0], [0])}}, r"methods.ringmaster.count must be at least 1"),
     ],
 )
 def test_a_study_that_makes_no_sense_is_refused(change: dict, message: str) -> None:

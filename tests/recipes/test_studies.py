@@ -58,7 +58,7 @@ def test_workers_end_with_their_parent_and_finished_cells_are_kept(tmp_path: Pat
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 2.0])
 def test_numbers_out_of_range_are_refused_alone_and_among_others(value: float) -> None:
     for given in (value, [0.5, value]):
-        with pytest.raises(ValueError, match="share must be at least 0 and at most 1, got"):
+        with pytest.raises(ValueError, match=r"share must be (finite and )?at least 0 and at most 1, got"):
             check_numbers({"share": given}, least=0, most=1)
     check_numbers({"share": [0.0, 1.0]}, least=0, most=1)
 
