@@ -1,16 +1,14 @@
 """Time per gradient under a strategy, against a plain Trainer on the same module and data.
 
-The two Trainers run in two threads that take turns, a few steps each, so that whatever else the machine does falls on
-both alike. The first step of a turn, which finds the caches of the other one, is not counted; a ratio is that of the
-medians of two neighbouring turns. Clipping is work that a plain Trainer can do as well, so that `clipped_asgd` is also
-compared with `Trainer(gradient_clip_val=...)`.
+The time of a run is the lower decile over its steps, what a step takes when nothing else disturbs the machine, on one
+thread. Runs alternate, in an order that rotates from round to round; a ratio is one within a round. Clipping is work
+that a plain Trainer can do as well, so that `clipped_asgd` is also compared with `Trainer(gradient_clip_val=...)`.
 """
 
 from __future__ import annotations
 
 import logging
 import statistics
-import threading
 import time
 import warnings
 from typing import Any
@@ -23,34 +21,22 @@ from lightning_async import ParameterServerStrategy
 from lightning_async.strategies.registry import REGISTERED
 from recipes.fashion_cnn import FashionCNN, FashionMNIST7000
 
-TURN = 8
-"""Gradients of a turn; one step, if that takes more."""
-
-TURNS = 100
-WARM_UP = 6
+GRADIENTS = 320
+WARM_UP = 48
+ROUNDS = 9
 CLIP = 1.0
-ROWS = [
-    ("asgd", None),
-    ("delay_adaptive_asgd", None),
-    ("clipped_asgd", None),
-    ("clipped_asgd", CLIP),
-    ("ringmaster_asgd", None),
-    ("rennala_sgd", None),
-    ("minibatch_sgd", None),
-    ("loscar", None),
-]
-"""Strategies, and the `gradient_clip_val` of the plain Trainer."""
+PLAIN, PLAIN_CLIPPED = "plain", "plain, clipped"
+NAMES = ["asgd", "delay_adaptive_asgd", "clipped_asgd", "ringmaster_asgd", "rennala_sgd", "minibatch_sgd", "loscar"]
+ROWS = [*((name, PLAIN) for name in NAMES), ("clipped_asgd", PLAIN_CLIPPED)]
 
 
-class _Turns(Callback):
-    """Seconds per gradient, turn by turn."""
+class _Clock(Callback):
+    """Seconds per gradient of every step after the first `WARM_UP` gradients, and copies of the parameters alive."""
 
-    def __init__(self, mine: threading.Semaphore, other: threading.Semaphore) -> None:
-        self.mine, self.other = mine, other
-        self.medians: list[float] = []
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
         self.copies = 1
         self._gradients = 0
-        self._seconds: list[float] = []
         self._last = 0.0
 
     def on_train_batch_end(
@@ -63,77 +49,63 @@ class _Turns(Callback):
             assert step is not None
             jobs = len(step.jobs)
             self.copies = max(self.copies, server.versions.num_copies)
-        if self._last or jobs > 1:  # of many gradients, the first ones do not matter
-            self._seconds.append((now - self._last) / jobs)
+        if self._gradients >= WARM_UP:
+            self.seconds.append((now - self._last) / jobs)
         self._gradients += jobs
         self._last = time.perf_counter()
-        if self._gradients >= TURN:
-            self.medians.append(statistics.median(self._seconds))
-            self._gradients, self._seconds = 0, []
-            self.other.release()
-            self.mine.acquire()
-            self._last = time.perf_counter() if jobs > 1 else 0.0
 
 
-def _fit(strategy: Any, turns: _Turns, steps: int, clip: float | None) -> None:
-    turns.mine.acquire()
-    try:
-        torch.set_num_threads(1)
-        seed_everything(0, verbose=False)
-        trainer = Trainer(
-            strategy=strategy,
-            max_steps=steps,
-            max_epochs=-1,
-            limit_val_batches=0,
-            gradient_clip_val=clip,
-            accelerator="cpu",
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            callbacks=[turns],
-        )
-        trainer.fit(FashionCNN(lr=0.03), datamodule=FashionMNIST7000())
-    finally:
-        turns.other.release(2)
-
-
-def _ratios(name: str, clip: float | None) -> tuple[list[float], int]:
-    """The ratio of every pair of turns, and the copies of the parameters that were alive."""
-    strategy = REGISTERED[name]()
-    jobs = 1
+def _run(name: str) -> tuple[float, int]:
+    """Seconds per gradient, and copies of the parameters."""
+    strategy = REGISTERED[name]() if name in REGISTERED else "auto"
+    steps = GRADIENTS
     if isinstance(strategy, ParameterServerStrategy):
-        jobs = strategy.method.jobs_per_step(strategy.cluster.num_workers) or 1
-    plain_turn, our_turn = threading.Semaphore(1), threading.Semaphore(0)
-    plain, ours = _Turns(plain_turn, our_turn), _Turns(our_turn, plain_turn)
-    threads = [
-        threading.Thread(target=_fit, args=("auto", plain, TURN * TURNS, clip)),
-        threading.Thread(target=_fit, args=(strategy, ours, max(1, TURN // jobs) * TURNS, None)),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    pairs = list(zip(ours.medians, plain.medians, strict=True))[WARM_UP:]
-    return [our / their for our, their in pairs], ours.copies
+        steps = GRADIENTS // (strategy.method.jobs_per_step(strategy.cluster.num_workers) or 1)
+    clock = _Clock()
+    seed_everything(0, verbose=False)
+    trainer = Trainer(
+        strategy=strategy,
+        max_steps=steps,
+        max_epochs=-1,
+        limit_val_batches=0,
+        gradient_clip_val=CLIP if name == PLAIN_CLIPPED else None,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[clock],
+    )
+    trainer.fit(FashionCNN(lr=0.03), datamodule=FashionMNIST7000())
+    return statistics.quantiles(clock.seconds, n=10)[0], clock.copies
 
 
 def run() -> Table:
-    """Medians and quartiles of the ratios."""
+    """Medians over rounds of the ratio within a round."""
+    torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    competitors = [PLAIN, PLAIN_CLIPPED, *NAMES]
+    seconds: dict[str, list[float]] = {name: [] for name in competitors}
+    copies: dict[str, int] = {}
+    _run(PLAIN)
+    for turn in range(ROUNDS):
+        first = turn % len(competitors)
+        for name in competitors[first:] + competitors[:first]:
+            taken, copies[name] = _run(name)
+            seconds[name].append(taken)
     table = Table(title="Time per gradient, over a plain Trainer (Fashion-MNIST CNN, batch 32, 16 workers)")
     for column in ("method", "ratio", "quartiles", "copies alive"):
         table.add_column(column, justify="left" if column == "method" else "right")
-    for name, clip in ROWS:
-        ratios, copies = _ratios(name, clip)
+    for name, plain in ROWS:
+        ratios = [ours / theirs for ours, theirs in zip(seconds[name], seconds[plain], strict=True)]
         low, median, high = statistics.quantiles(ratios, n=4)
         table.add_row(
-            name if clip is None else f"{name}, both clip",
+            name if plain == PLAIN else f"{name}, both clip",
             f"{median:.3f}",
             f"{low:.3f} to {high:.3f}",
-            "one a worker" if name == "loscar" else str(copies),
+            "one a worker" if name == "loscar" else str(copies[name]),
         )
     return table
 

@@ -67,8 +67,9 @@ class JobRandomness:
     def run(self, job: Job, compute: Callable[[], _Result]) -> _Result:
         """Call `compute` under the seed of a job; the surrounding random states are put back afterwards."""
         seed = job_seed(self._seed, job.worker, job.number)
-        states = [generator.get_state() for generator in self._generators]
+        states = []
         for generator in self._generators:
+            states.append(generator.get_state())
             generator.manual_seed(seed)
         try:
             return compute()

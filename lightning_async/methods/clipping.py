@@ -31,10 +31,10 @@ def global_norm(gradient: Gradient) -> float:
                 break
             if t.dtype is not _SINGLE and t.dtype is not _DOUBLE:
                 square += torch.linalg.vector_norm(t, dtype=_SINGLE).item() ** 2
-            elif t.ndim == 1:
-                square += torch.dot(t, t).item()
-            else:
-                square += torch.linalg.vector_norm(t).item() ** 2
+                continue
+            if t.ndim != 1:
+                t = t.view(-1) if t.is_contiguous() else t.reshape(-1)
+            square += torch.dot(t, t).item()
     except (NotImplementedError, RuntimeError):  # a sparse one, or several devices
         square = math.inf
     return math.sqrt(square) if square < math.inf else _careful_norm(gradient)

@@ -83,7 +83,6 @@ class ParameterServerStrategy(ScheduledStrategy):
             )
         self.server: ParameterServer | None = None
         """The iterate, its past versions and the schedule; None before a fit."""
-        self._one_batch = False
         self._position = 0
 
     @property
@@ -128,7 +127,6 @@ class ParameterServerStrategy(ScheduledStrategy):
             sharded=self.partition is not None,
             on_nonfinite=self.on_nonfinite,
         )
-        self._one_batch = self._batches_per_step() == 1
 
     @override
     def optimizer_step(

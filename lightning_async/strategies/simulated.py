@@ -82,6 +82,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self._precision: Precision | None = None
         self._files: CheckpointIO | None = None
         self._step_loader: StepLoader | None = None
+        self._one_batch = True  # a step has exactly one
         self._resume_at: tuple[int, dict[int, Position]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -199,6 +200,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
         elif self._resume_at is not None:
             loader.seek(*self._resume_at)
         self._step_loader, self._resume_at = loader, None
+        self._one_batch = self._batches_per_step() == 1
         return loader
 
     def _start_data(self, completed: int = 0, positions: Mapping[int, tuple[int, int]] | None = None) -> None:
@@ -219,7 +221,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
     @override
     def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:
         """Move a batch to the device; of a step with several mini-batches, each of them by itself."""
-        if self._batches_per_step() != 1 and self._module.trainer.training:
+        if not self._one_batch and self._module.trainer.training:
             return [super(SimulatedStrategy, self).batch_to_device(part, device, dataloader_idx) for part in batch]
         return super().batch_to_device(batch, device, dataloader_idx)
 
