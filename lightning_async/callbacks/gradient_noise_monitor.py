@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -16,68 +17,13 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 from typing_extensions import override
 
-from lightning_async.callbacks.gradient_errors import MiniBatches, draw_indices, gradient_errors
+from lightning_async.callbacks.gradient_errors import MiniBatches, copied, draw_indices, gradient_errors
+from lightning_async.callbacks.gradient_noise import GradientNoise
+from lightning_async.callbacks.version_folder import new_version
 from lightning_async.data.step_loader import StepLoader
+from lightning_async.simulation.arguments import random_seed, real
 from lightning_async.strategies.scheduled import ScheduledStrategy
 from lightning_async.tail_index import SubWeibullTail, estimate_tail
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class GradientNoise:
-    """The gradient noise at one moment.
-
-    Attributes:
-        step: server updates made: the noise is that at x_step.
-        errors: norms of the gradient errors of the mini-batches.
-        gradient_norm: norm of the mean gradient, which the errors are distances to.
-        nonfinite: mini-batches that were left out, as their gradient was missing, NaN or infinite.
-        tail: the fitted law; None if the errors allow none.
-    """
-
-    step: int
-    errors: npt.NDArray[np.float64]
-    gradient_norm: float
-    nonfinite: int
-    tail: SubWeibullTail | None
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """What is logged."""
-        values = {"gradient_norm": self.gradient_norm, "nonfinite": float(self.nonfinite)}
-        if len(self.errors):
-            values["rms"] = float(np.sqrt(np.mean(self.errors**2)))
-        if self.tail is not None:
-            low, high = self.tail.interval
-            values |= {"theta": self.tail.theta, "theta_low": low, "theta_high": high, "scale": self.tail.scale}
-            values["order_statistics"] = float(self.tail.num_order_statistics)
-        return {f"gradient_noise/{name}": value for name, value in values.items()}
-
-    def figure(self) -> Figure:
-        """Sorted errors against log(m / i), on logarithmic axes, where a sub-Weibull tail is a line of slope theta."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.6, 3.4), layout="constrained")
-        axis = figure.subplots()
-        count = len(self.errors)
-        # The smallest error has log(m / m) = 0, which a logarithmic axis does not have.
-        exponent = np.log(count / np.arange(1, count))
-        axis.plot(exponent, np.sort(self.errors)[::-1][: count - 1], ".", color="#0072B2", markersize=4, label="errors")
-        title = f"step {self.step:,}"
-        if self.tail is not None:
-            k, (low, high) = self.tail.num_order_statistics, self.tail.interval
-            law = self.tail.fitted_errors()[: count - 1]
-            axis.plot(exponent, law, "--", color="#D55E00", linewidth=1.0, label="fitted law")
-            axis.plot(exponent[:k], law[:k], color="#D55E00", linewidth=2.0, label=f"fitted to the {k} largest")
-            title += f": theta = {self.tail.theta:.2f} [{low:.2f}, {high:.2f}]"
-        axis.set(xscale="log", yscale="log", xlabel="log(m / i)", ylabel="i-th largest of m errors", title=title)
-        if len(positive := self.errors[self.errors > 0]):
-            axis.set_ylim(positive.min() / 1.2, positive.max() * 1.2)  # the law is about the tail, far below the rest
-        axis.grid(alpha=0.25, linewidth=0.5)
-        axis.legend(frameon=False, fontsize=8)
-        return figure
 
 
 class GradientNoiseMonitor(Callback):
@@ -110,9 +56,11 @@ class GradientNoiseMonitor(Callback):
         num_bootstrap: simulated estimates behind the interval, at least 100.
         batch_size: samples per mini-batch; by default the training loader's.
         seed: seed of the mini-batches, the same ones at every moment, and of the interval.
-        folder: where to write a plot of every measurement; none are written if None.
+        folder: where to write a plot of every measurement; none are written if None. Every fit makes a folder of its
+            own in it, `version_0`, `version_1` and so on, so that no plot is ever overwritten.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if an argument is out of range, or nothing would ever be measured.
 
     Example:
@@ -133,37 +81,31 @@ class GradientNoiseMonitor(Callback):
         seed: int = 0,
         folder: str | None = None,
     ) -> None:
-        if any(step < 0 for step in steps):
-            raise ValueError(f"steps must be numbers of updates >= 0, got {list(steps)}")
-        if not steps and every_n_steps is None:
+        self.steps = _updates(steps)
+        self.every_n_steps = None if every_n_steps is None else _integer("every_n_steps", every_n_steps, 1)
+        if not self.steps and every_n_steps is None:
             raise ValueError("steps is empty and every_n_steps is None: give one of them, or nothing is ever measured")
-        for name, value, least in (
-            ("every_n_steps", every_n_steps, 1),
-            ("num_samples", num_samples, 20),
-            ("num_bootstrap", num_bootstrap, 100),
-            ("batch_size", batch_size, 1),
-            ("seed", seed, 0),
-        ):
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
-        if num_order_statistics is not None and not 5 <= num_order_statistics < num_samples:
-            raise ValueError(
-                f"num_order_statistics must be in [5, {num_samples - 1}], below num_samples={num_samples}; got "
-                f"{num_order_statistics}"
-            )
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be in (0, 1), got {confidence}")
-        self.steps = tuple(steps)
-        self.every_n_steps = every_n_steps
-        self.num_samples = num_samples
+        self.num_samples = _integer("num_samples", num_samples, 20)
         self.num_order_statistics = num_order_statistics
-        self.confidence = confidence
-        self.num_bootstrap = num_bootstrap
-        self.batch_size = batch_size
-        self.seed = seed
+        if num_order_statistics is not None:
+            self.num_order_statistics = _integer("num_order_statistics", num_order_statistics, 5)
+            if self.num_order_statistics >= self.num_samples:
+                raise ValueError(
+                    f"num_order_statistics must be in [5, {self.num_samples - 1}], below num_samples="
+                    f"{self.num_samples}; got {num_order_statistics}"
+                )
+        self.confidence = real("confidence", confidence)
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence must be in (0, 1), got {confidence}")
+        self.num_bootstrap = _integer("num_bootstrap", num_bootstrap, 100)
+        self.batch_size = None if batch_size is None else _integer("batch_size", batch_size, 1)
+        self.seed = random_seed(seed)
+        if folder is not None and not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"folder must be the path of a folder, or None for no plots; got {folder!r}")
         self.folder = folder
         self.measurements: list[GradientNoise] = []
         """One per moment, in order."""
+        self._plots: Path | None = None
 
     @override
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -184,7 +126,10 @@ class GradientNoiseMonitor(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.global_step == 0:
             self.measurements = []
-        self._loader(trainer)  # refuse data that cannot be measured before the first step, not at a later one
+        # What would fail at a measurement fails before the first step.
+        self._loader(trainer)
+        copied(pl_module)
+        self._plots = None if self.folder is None else new_version(self.folder)
         self._measure_if_due(trainer, pl_module)
 
     @override
@@ -204,10 +149,8 @@ class GradientNoiseMonitor(Callback):
         clock = {"logical_time": strategy.logical_time} if isinstance(strategy, ScheduledStrategy) else {}
         for logger in trainer.loggers:
             logger.log_metrics({**noise.metrics, **clock}, step=step)
-        if self.folder is not None:
-            folder = Path(self.folder)
-            folder.mkdir(parents=True, exist_ok=True)
-            noise.figure().savefig(folder / f"gradient_noise_{step:08d}.png", dpi=120)
+        if self._plots is not None:
+            noise.figure().savefig(self._plots / f"gradient_noise_{step:08d}.png", dpi=120)
 
     def _measured(self, trainer: Trainer, pl_module: LightningModule) -> GradientNoise:
         loader, batch_size = self._loader(trainer)
@@ -277,14 +220,28 @@ class GradientNoiseMonitor(Callback):
 
 
 def _shards(trainer: Trainer, loader: DataLoader[Any]) -> list[npt.NDArray[np.int64]]:
-    """Whose samples a mini-batch is made of: one worker's where workers own their data, otherwise everybody's."""
+    """Whose samples a mini-batch is made of: one owner's where the data are split, otherwise everybody's."""
     strategy = trainer.strategy
     if isinstance(strategy, ScheduledStrategy) and strategy.partition is not None:
-        workers = strategy.cluster.num_workers
-        return list(strategy.partition.assign(loader.dataset, workers, strategy.seed))  # type: ignore[arg-type]
+        owners = strategy._num_shards()  # of a coded method, as many as partitions of the data
+        return list(strategy.partition.assign(loader.dataset, owners, strategy.seed))  # type: ignore[arg-type]
     if not isinstance(loader.sampler, (RandomSampler, SequentialSampler)):
         rank_zero_warn(
             f"GradientNoiseMonitor draws samples uniformly, the training loader by {type(loader.sampler).__name__}: "
             f"the noise that is measured is not that of training."
         )
     return [np.arange(len(loader.dataset), dtype=np.int64)]  # type: ignore[arg-type]
+
+
+def _integer(name: str, value: SupportsIndex, least: int) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if operator.index(value) < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return operator.index(value)
+
+
+def _updates(steps: Sequence[int]) -> tuple[int, ...]:
+    if not isinstance(steps, (Sequence, np.ndarray)) or isinstance(steps, (str, bytes)):
+        raise TypeError(f"steps must be a list of numbers of updates, such as [0, 500], got {steps!r}")
+    return tuple(_integer(f"steps[{index}]", step, 0) for index, step in enumerate(steps))

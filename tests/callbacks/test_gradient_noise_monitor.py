@@ -17,8 +17,8 @@ from torchmetrics import MeanMetric
 from lightning_async import LocalSGDStrategy, ParameterServerStrategy, SimulatedCluster
 from lightning_async.callbacks import GradientNoiseMonitor
 from lightning_async.cli.main import main
-from lightning_async.data import Dirichlet
-from lightning_async.methods import ClippedASGD, LocalSGD, RennalaSGD
+from lightning_async.data import Dirichlet, Shards
+from lightning_async.methods import ClippedASGD, GradientCoding, LocalSGD, RennalaSGD
 from lightning_async.simulation import FixedTimes
 from tests.callbacks.training import Memory, Regression, strategy_of
 
@@ -340,6 +340,14 @@ def test_noise_is_that_at_the_parameters_of_the_step() -> None:
     assert np.all((ratio >= low - 1e-4) & (ratio <= high + 1e-4))
 
 
+class LabelledSamples(torch.utils.data.TensorDataset):
+    """Samples whose labels are their first entries."""
+
+    def __init__(self, samples: Tensor) -> None:
+        super().__init__(samples)
+        self.targets = samples[:, 0].long().tolist()
+
+
 def test_errors_of_a_partitioned_run_include_how_workers_differ() -> None:
     class Labels(NoisyTargets):
         def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
@@ -358,6 +366,23 @@ def test_errors_of_a_partitioned_run_include_how_workers_differ() -> None:
         ).fit(Direct(3), DataLoader(Labels(), batch_size=8, shuffle=True))  # fmt: skip
         rms[strategy] = noise.measurements[0].metrics["gradient_noise/rms"]
     assert rms["partitioned"] > 1.3 * rms["clipped"]
+
+
+def test_samples_of_a_coded_run_are_split_over_its_partitions_and_not_over_workers() -> None:
+    strategy = ParameterServerStrategy(
+        GradientCoding("uncoded", 10, "none", "own", partitions=2),
+        SimulatedCluster(FixedTimes([1.0] * 10)),
+        partition=Shards(1),
+    )
+    samples, noise = torch.tensor([[0.0]] * 4 + [[1.0]] * 4), monitor(steps=[0], num_samples=20, batch_size=4)
+    trainer = Trainer(
+        strategy=strategy, max_steps=2, max_epochs=-1, accelerator="cpu", callbacks=[noise], logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(Direct(), DataLoader(LabelledSamples(samples), batch_size=2, shuffle=True))
+    assert trainer.global_step == 2
+    mean = noise.measurements[0].gradient_norm  # gradients are 0 in one partition, 1 in the other
+    np.testing.assert_allclose(np.unique(noise.measurements[0].errors.round(6)), np.unique([mean, 1 - mean]).round(6))
 
 
 def test_values_go_to_any_logger_under_the_step_and_beside_logical_time() -> None:
@@ -396,12 +421,21 @@ def test_a_resumed_run_keeps_what_was_measured(tmp_path: Path) -> None:
         assert kept.tail == measured.tail
 
 
-def test_plots_are_written_where_asked(tmp_path: Path) -> None:
-    run("plain", monitor(folder=str(tmp_path / "noise")))
-    assert sorted(path.name for path in (tmp_path / "noise").iterdir()) == [
-        "gradient_noise_00000000.png",
-        "gradient_noise_00000003.png",
+def test_plots_of_every_run_go_to_a_folder_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "noise" / "version_4").mkdir(parents=True)
+    for _ in range(2):
+        run("plain", monitor(folder=str(tmp_path / "noise")), max_steps=4)
+    assert sorted(str(path.relative_to(tmp_path / "noise")) for path in tmp_path.rglob("*.png")) == [
+        f"version_{version}/gradient_noise_0000000{step}.png" for version in (5, 6) for step in (0, 3)
     ]
+
+
+def test_a_folder_that_is_a_file_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    everything = Everything()
+    with pytest.raises(MisconfigurationException, match=r"folder='.*file': .*Give the path of a folder"):
+        run("plain", monitor(steps=[5], folder=str(tmp_path / "file")), everything)
+    assert everything.seen == []
 
 
 def test_the_fitted_law_is_drawn_over_the_sorted_errors() -> None:
@@ -443,7 +477,7 @@ def test_it_is_configured_by_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     noise = "--trainer.callbacks.init_args."
     changes += [f"{noise}steps=[0,2]", f"{noise}num_samples=20", f"{noise}num_order_statistics=8"]
     assert main(["fit", *words, *changes]) == 0
-    assert len(list(Path("outputs/gradient_noise").iterdir())) == 2
+    assert len(list(Path("outputs/gradient_noise/version_0").iterdir())) == 2
     (log,) = tmp_path.rglob("metrics.csv")
     assert "gradient_noise/theta" in log.read_text()
 
@@ -475,12 +509,13 @@ class Endless(IterableDataset[tuple[Tensor]]):
 )
 def test_what_cannot_be_measured_is_refused_with_the_remedy(module: Any, data: Any, message: str) -> None:
     trainer = Trainer(
-        max_steps=2, max_epochs=-1, accelerator="cpu", callbacks=[monitor()], logger=False,
+        max_steps=2, max_epochs=-1, accelerator="cpu", callbacks=[monitor(steps=[2])], logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     built = module()
     with pytest.raises(MisconfigurationException, match=message):
         trainer.fit(built, DataLoader(data, batch_size=1))
+    assert trainer.global_step == 0
     if isinstance(built, Locked):
         built.file.close()
 
@@ -488,18 +523,49 @@ def test_what_cannot_be_measured_is_refused_with_the_remedy(module: Any, data: A
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"steps": [-1]}, r"steps must be numbers of updates >= 0, got \[-1\]"),
+        ({"steps": [-1]}, r"steps\[0\] must be at least 0, got -1"),
         ({"steps": []}, "steps is empty and every_n_steps is None"),
         ({"every_n_steps": 0}, "every_n_steps must be at least 1, got 0"),
         ({"num_samples": 5}, "num_samples must be at least 20, got 5"),
         ({"num_samples": 50, "num_order_statistics": 50}, r"num_order_statistics must be in \[5, 49\]"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\)"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"seed": -1}, "seed must be an integer from 0 .*, got -1"),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GradientNoiseMonitor(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": [1.5]}, r"steps\[0\] must be an integer of at least 0, got 1.5"),
+        ({"steps": 500}, r"steps must be a list of numbers of updates, such as \[0, 500\], got 500"),
+        ({"steps": None}, "steps must be a list .* got None"),
+        ({"steps": "500"}, "steps must be a list .* got '500'"),
+        ({"every_n_steps": 2.5}, "every_n_steps must be an integer of at least 1, got 2.5"),
+        ({"num_samples": 20.5}, "num_samples must be an integer of at least 20, got 20.5"),
+        ({"num_samples": None}, "num_samples must be an integer of at least 20, got None"),
+        ({"num_order_statistics": 7.5}, "num_order_statistics must be an integer of at least 5, got 7.5"),
+        ({"num_bootstrap": 1e3}, "num_bootstrap must be an integer of at least 100, got 1000.0"),
+        ({"num_bootstrap": None}, "num_bootstrap must be an integer of at least 100, got None"),
+        ({"confidence": None}, "confidence must be a number, got None"),
+        ({"batch_size": 2.5}, "batch_size must be an integer of at least 1, got 2.5"),
+        ({"seed": None}, "seed must be an integer, got None"),
+        ({"seed": 1.5}, "seed must be an integer, got 1.5"),
+        ({"folder": 3}, "folder must be the path of a folder, or None for no plots; got 3"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        GradientNoiseMonitor(**arguments)
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    noise = GradientNoiseMonitor(steps=np.array([0, 3]), num_samples=np.int64(24), seed=np.int32(1))  # type: ignore
+    assert (noise.steps, noise.num_samples, noise.seed) == ((0, 3), 24, 1)
 
 
 def test_regression_of_the_other_tests_is_measured_too() -> None:
