@@ -105,9 +105,7 @@ def test_vanilla_equals_a_loop_by_hand(optimizer: str) -> None:
 @EVERY_OPTIMIZER
 def test_clipped_equals_a_loop_by_hand(optimizer: str) -> None:
     def clip(opt: torch.optim.Optimizer, g: list[Tensor], delay: int) -> tuple[list[Tensor], float]:
-        total = math.sqrt(
-            sum(torch.dot(t, t).item() if t.ndim == 1 else torch.linalg.vector_norm(t).item() ** 2 for t in g)
-        )
+        total = math.sqrt(sum(torch.dot(t.flatten(), t.flatten()).item() for t in g))
         return ([t * (0.5 / total) for t in g] if total > 0.5 else g), 1.0
 
     times = SqrtTimes(6)
