@@ -45,7 +45,9 @@ def all_finite(gradient: Gradient) -> bool:
     return math.isfinite(global_norm(gradient))
 
 
-def clip_by_global_norm(gradient: Gradient, max_norm: float, *, in_place: bool = True) -> Gradient:
+def clip_by_global_norm(
+    gradient: Gradient, max_norm: float, *, norm: float | None = None, in_place: bool = True
+) -> Gradient:
     """Scale a gradient to have at most norm `max_norm`.
 
     A gradient within the norm is left as it is, bit for bit.
@@ -53,13 +55,14 @@ def clip_by_global_norm(gradient: Gradient, max_norm: float, *, in_place: bool =
     Args:
         gradient: one tensor or None per parameter.
         max_norm: the radius.
+        norm: the norm, if it is known.
         in_place: whether the tensors themselves are scaled; otherwise new ones are made if any have to be.
 
     Example:
         >>> clip_by_global_norm([torch.tensor([3.0, 4.0])], max_norm=1.0)
         [tensor([0.6000, 0.8000])]
     """
-    norm = global_norm(gradient)
+    norm = global_norm(gradient) if norm is None else norm
     return gradient if norm <= max_norm else scale(gradient, max_norm / norm, in_place=in_place)
 
 

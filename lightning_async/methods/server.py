@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
-from lightning_async.methods.clipping import all_finite, global_norm, scale
+from lightning_async.methods.clipping import all_finite, clip_by_global_norm, global_norm
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
@@ -178,9 +178,9 @@ class ParameterServer:
         if gradient is not None:
             norm = global_norm(gradient)
             if norm < math.inf:
-                if self._clip is None or norm <= self._clip:
+                if self._clip is None:
                     return gradient
-                return scale(gradient, self._clip / norm, in_place=self._owned)
+                return clip_by_global_norm(gradient, self._clip, norm=norm, in_place=self._owned)
         if self.on_nonfinite == "raise":
             raise NonFiniteGradientError(
                 f"the gradient of {job} in step {self.completed} is {'missing' if gradient is None else 'not finite'}; "
