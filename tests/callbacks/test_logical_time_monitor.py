@@ -332,6 +332,8 @@ def parsed(data: bytes) -> list[Any]:
             at += block - at % block
             continue
         length, part = struct.unpack("<HB", data[at + 4 : at + 7])
+        if at + 7 + length > len(data):  # the rest is being written
+            break
         message += data[at + 7 : at + 7 + length]
         at += 7 + length
         if part in (1, 4):  # whole, or the last part
