@@ -20,6 +20,7 @@ from lightning_async.methods.clipping import all_finite
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster
+from lightning_async.strategies.optimizer_choice import SchedulerInterval
 from lightning_async.strategies.replica_checks import check_replica_parameters, check_replica_trainer
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
@@ -45,7 +46,8 @@ class LocalSGDStrategy(ScheduledStrategy):
             the cluster's.
         on_nonfinite: when a gradient is NaN or infinite, or `training_step` returns None, the replica stays where it is
             ("discard", with a warning and a count), or the run stops ("raise").
-        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+        lr_scheduler: a scheduler for `optimizer`.
+        lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
     Raises:
         TypeError: if an argument is of the wrong kind.
@@ -76,8 +78,18 @@ class LocalSGDStrategy(ScheduledStrategy):
         *,
         on_nonfinite: Literal["discard", "raise"] = "discard",
         lr_scheduler: LRSchedulerCallable | None = None,
+        lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
-        super().__init__(method, cluster, optimizer, partition, seed, on_nonfinite, lr_scheduler=lr_scheduler)
+        super().__init__(
+            method,
+            cluster,
+            optimizer,
+            partition,
+            seed,
+            on_nonfinite,
+            lr_scheduler=lr_scheduler,
+            lr_scheduler_interval=lr_scheduler_interval,
+        )
         if not isinstance(method, ReplicaMethod):
             raise TypeError(
                 f"method must train replicas, such as LOSCAR(sparsity=0.1, compute_window=8.0), got {method!r}; server "

@@ -21,6 +21,7 @@ from lightning_async.methods.clipping import scale
 from lightning_async.methods.server import ParameterServer
 from lightning_async.simulation import Job, SimulatedCluster, Step
 from lightning_async.strategies.checks import check_optimizer, check_parameters, check_trainer
+from lightning_async.strategies.optimizer_choice import SchedulerInterval
 from lightning_async.strategies.scheduled import CHECKPOINT_KEY, ScheduledStrategy
 from lightning_async.strategies.simulated import trainable
 
@@ -45,7 +46,8 @@ class ParameterServerStrategy(ScheduledStrategy):
         seed: seed of the order of the data and of the randomness inside jobs, >= 0. Worker times have the cluster's.
         on_nonfinite: a gradient that is NaN or infinite, or a `training_step` that returns None, is left out of the
             step ("discard", with a warning and a count), or stops the run ("raise").
-        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+        lr_scheduler: a scheduler for `optimizer`.
+        lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
     Raises:
         TypeError: if an argument is of the wrong kind.
@@ -74,8 +76,18 @@ class ParameterServerStrategy(ScheduledStrategy):
         on_nonfinite: Literal["discard", "raise"] = "discard",
         *,
         lr_scheduler: LRSchedulerCallable | None = None,
+        lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
-        super().__init__(method, cluster, optimizer, partition, seed, on_nonfinite, lr_scheduler=lr_scheduler)
+        super().__init__(
+            method,
+            cluster,
+            optimizer,
+            partition,
+            seed,
+            on_nonfinite,
+            lr_scheduler=lr_scheduler,
+            lr_scheduler_interval=lr_scheduler_interval,
+        )
         if not isinstance(method, Method):
             raise TypeError(
                 f"method must be a server method such as ASGD() or ClippedASGD(clip=1.0), got {method!r}; methods that "

@@ -21,6 +21,7 @@ from lightning_async.methods import Method
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.randomness import JobRandomness
 from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.strategies.optimizer_choice import SchedulerInterval
 from lightning_async.strategies.resuming import (
     check_saved_run,
     check_saved_state,
@@ -61,7 +62,8 @@ class ScheduledStrategy(SimulatedStrategy):
         partition: how the training data are split over the workers; None if all draw from one stream.
         seed: seed of the order of the data and of the randomness inside jobs, >= 0.
         on_nonfinite: what becomes of a gradient that is NaN or infinite: "discard" leaves it out, "raise" stops.
-        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+        lr_scheduler: a scheduler for `optimizer`.
+        lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
     Raises:
         TypeError: if an argument is of the wrong kind.
@@ -81,8 +83,17 @@ class ScheduledStrategy(SimulatedStrategy):
         on_nonfinite: Literal["discard", "raise"] = "discard",
         *,
         lr_scheduler: LRSchedulerCallable | None = None,
+        lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
-        super().__init__(method, cluster, optimizer, partition, seed, lr_scheduler=lr_scheduler)
+        super().__init__(
+            method,
+            cluster,
+            optimizer,
+            partition,
+            seed,
+            lr_scheduler=lr_scheduler,
+            lr_scheduler_interval=lr_scheduler_interval,
+        )
         if on_nonfinite not in ("discard", "raise"):
             raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
         self.on_nonfinite = on_nonfinite

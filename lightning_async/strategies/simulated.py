@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,19 +12,19 @@ from lightning.pytorch.accelerators import Accelerator
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.plugins import CheckpointIO, Precision, TorchCheckpointIO
 from lightning.pytorch.strategies import SingleDeviceStrategy
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import ReduceLROnPlateau
 from typing_extensions import override
 
-from lightning_async._compat import ask_for_optimizers, configure_optimizers, forget_training_loader
+from lightning_async._compat import forget_training_loader
 from lightning_async.data import Partition
 from lightning_async.data.orders import Position
 from lightning_async.data.step_loader import StepLoader
 from lightning_async.methods import Method
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster, Step
-from lightning_async.strategies.checks import check_not_frozen, check_optimized
+from lightning_async.strategies.checks import check_optimized
+from lightning_async.strategies.optimizer_choice import OptimizerChoice, SchedulerInterval
 
 
 class SimulatedStrategy(SingleDeviceStrategy):
@@ -39,7 +37,8 @@ class SimulatedStrategy(SingleDeviceStrategy):
             is annotated as a module, with the LightningModule.
         partition: how the training data are split over the workers; None if all draw from one stream.
         seed: seed of the order of the data and of the randomness inside jobs, >= 0.
-        lr_scheduler: a scheduler for `optimizer`, stepped once an epoch.
+        lr_scheduler: a scheduler for `optimizer`.
+        lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
     Raises:
         TypeError: if an argument is of the wrong kind.
@@ -55,6 +54,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
         seed: int = 0,
         *,
         lr_scheduler: LRSchedulerCallable | None = None,
+        lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
         super().__init__()
         if not isinstance(cluster, SimulatedCluster):
@@ -63,20 +63,11 @@ class SimulatedStrategy(SingleDeviceStrategy):
             raise TypeError(f"partition must be a Partition such as Dirichlet(alpha=0.5), or None, got {partition!r}")
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise ValueError(f"seed must be an integer >= 0, got {seed!r}")
-        for name, given, example in (
-            ("optimizer", optimizer, "partial(torch.optim.SGD, lr=0.1)"),
-            ("lr_scheduler", lr_scheduler, "partial(torch.optim.lr_scheduler.StepLR, step_size=10)"),
-        ):
-            if given is not None and not callable(given):
-                raise TypeError(f"{name} must be a callable that makes one, such as {example}, or None, got {given!r}")
-        if lr_scheduler is not None and optimizer is None:
-            raise ValueError("lr_scheduler belongs to the strategy's own optimizer: give optimizer= as well")
         self.method = method
         self.cluster = cluster
         self.partition = partition
         self.seed = seed
-        self._make_optimizer = optimizer
-        self._make_lr_scheduler = lr_scheduler
+        self._optimizer_choice = OptimizerChoice(optimizer, lr_scheduler, lr_scheduler_interval)
         self._unused: dict[str, Any] | None = None
         self._played_on: Accelerator | None = None
         self._precision: Precision | None = None
@@ -143,42 +134,8 @@ class SimulatedStrategy(SingleDeviceStrategy):
 
     @override
     def setup_optimizers(self, trainer: Trainer) -> None:
-        self._configure_optimizers()
+        self.optimizers, self.lr_scheduler_configs = self._optimizer_choice.configure(self._module)
         check_optimized(self.optimizers[0], self._module)
-
-    def _configure_optimizers(self) -> None:
-        module = self._module
-        configuration = ask_for_optimizers(module)
-        if self._make_optimizer is None:
-            if configuration is None:
-                raise MisconfigurationException(
-                    f"{type(module).__name__}.configure_optimizers returns nothing, so that no step can be made. "
-                    f"Return an optimizer there, or give the strategy optimizer=."
-                )
-            self.optimizers, self.lr_scheduler_configs = configure_optimizers(configuration, module)
-            if len(self.optimizers) > 1:
-                raise MisconfigurationException(
-                    f"{type(module).__name__}.configure_optimizers returns {len(self.optimizers)} optimizers, but a "
-                    f"step changes all parameters at once. Return one optimizer with several parameter groups."
-                )
-            return
-        if configuration is not None and configure_optimizers(configuration, module)[1]:
-            raise MisconfigurationException(
-                f"{type(module).__name__}.configure_optimizers returns a scheduler, which belongs to the optimizer "
-                f"that the strategy's optimizer argument replaces. Return none, and give the strategy lr_scheduler=."
-            )
-        check_not_frozen(module)
-        optimizer = self._make_optimizer(_what_it_takes(self._make_optimizer, module))
-        if self._make_lr_scheduler is None:
-            self.optimizers, self.lr_scheduler_configs = configure_optimizers(optimizer, module)
-            return
-        scheduler = self._make_lr_scheduler(optimizer)
-        config: Any = {"scheduler": scheduler}
-        if isinstance(scheduler, ReduceLROnPlateau):
-            config["monitor"] = getattr(scheduler, "monitor", None)
-        self.optimizers, self.lr_scheduler_configs = configure_optimizers(
-            {"optimizer": optimizer, "lr_scheduler": config}, module
-        )
 
     @override
     def process_dataloader(self, dataloader: Any) -> Any:
@@ -264,29 +221,6 @@ class SimulatedStrategy(SingleDeviceStrategy):
 def trainable(optimizer: Optimizer) -> list[Tensor]:
     """The optimizer's parameters, in its order."""
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-def _what_it_takes(make_optimizer: Any, module: LightningModule) -> Any:
-    """The module for an optimizer that assigns rules by module, otherwise the trainable parameters."""
-    try:
-        first = next(iter(inspect.signature(_what_is_called(make_optimizer), eval_str=True).parameters.values()))
-    except (TypeError, ValueError, NameError, StopIteration):
-        first = None
-    if first is not None and inspect.isclass(first.annotation) and issubclass(first.annotation, nn.Module):
-        return module
-    return [p for p in module.parameters() if p.requires_grad]
-
-
-def _what_is_called(make_optimizer: Any) -> Any:
-    """The optimizer class that a configuration names, otherwise the callable as it is.
-
-    A configuration arrives as `partial(instantiate, instantiator, Muon, lr=...)`, whose own signature says nothing.
-    """
-    if isinstance(make_optimizer, partial):
-        for part in (make_optimizer.func, *make_optimizer.args):
-            if inspect.isclass(part) and issubclass(part, Optimizer):
-                return part
-    return make_optimizer
 
 
 def _epoch_limit(trainer: Trainer, loader: Any, jobs_per_step: int) -> int | None:

@@ -101,19 +101,22 @@ def test_a_partition(partition: str) -> None:
     assert repr(strategy.partition) == repr(Shards(per_worker=2))
 
 
-def test_an_optimizer_and_its_schedule() -> None:
+@pytest.mark.parametrize(("interval", "decays"), [(None, 2), ("epoch", 2), ("step", 8)])
+def test_an_optimizer_and_its_schedule(interval: str | None, decays: int) -> None:
     cli = configured(
         "--trainer.strategy.init_args.optimizer=torch.optim.AdamW",
         "--trainer.strategy.init_args.optimizer.init_args.lr=0.25",
         "--trainer.strategy.init_args.lr_scheduler=torch.optim.lr_scheduler.ExponentialLR",
         "--trainer.strategy.init_args.lr_scheduler.init_args.gamma=0.5",
+        *([] if interval is None else [f"--trainer.strategy.init_args.lr_scheduler_interval={interval}"]),
         "--trainer.max_epochs=2",
+        "--trainer.limit_train_batches=4",
         "--trainer.max_steps=-1",
     )
     cli.trainer.fit(cli.model, cli.datamodule)
     (optimizer,) = cli.trainer.optimizers
     assert type(optimizer) is torch.optim.AdamW
-    assert optimizer.param_groups[0]["lr"] == 0.25 * 0.5**2
+    assert optimizer.param_groups[0]["lr"] == 0.25 * 0.5**decays
 
 
 def test_an_optimizer_that_wants_the_module() -> None:
@@ -167,4 +170,7 @@ def test_the_printed_configuration_holds_the_arguments_and_nothing_else() -> Non
         {"strategy": {"class_path": "lightning_async.ParameterServerStrategy", "init_args": given}}
     )
     arguments = set(yaml.safe_load(parser.dump(parsed, skip_none=False))["strategy"]["init_args"])
-    assert arguments == {"method", "cluster", "optimizer", "partition", "seed", "on_nonfinite", "lr_scheduler"}
+    assert arguments == {"method", "cluster", "optimizer", "partition", "seed", "on_nonfinite"} | {
+        "lr_scheduler",
+        "lr_scheduler_interval",
+    }

@@ -201,6 +201,8 @@ def test_a_partition_of_data_that_have_no_size() -> None:
         ({"seed": 1.5}, ">= 0"),
         ({"on_nonfinite": "ignore"}, '"discard" or "raise"'),
         ({"lr_scheduler": lambda optimizer: None}, "optimizer="),
+        ({"lr_scheduler_interval": "hour"}, "'epoch' or 'step'"),
+        ({"lr_scheduler_interval": "step"}, "lr_scheduler is stepped"),
     ],
 )
 def test_wrong_arguments(arguments, message: str) -> None:
