@@ -55,6 +55,25 @@ class TrainingCLI(LightningCLI):
             callbacks.insert(0, LogicalTimeMonitor())
         return trainer
 
+    def after_fit(self) -> None:
+        """Say how training ended, and where the results are."""
+        trainer = self.trainer
+        if not trainer.is_global_zero:
+            return
+        steps = f"{trainer.global_step:,} steps"
+        if isinstance(trainer.strategy, ScheduledStrategy):
+            steps += f" in logical time {trainer.strategy.logical_time:.6g}"
+        measured = [
+            f"{name} {value.item():.4g}"
+            for name, value in sorted(trainer.callback_metrics.items())
+            if name != "logical_time"
+        ]
+        print("; ".join([steps, *measured]))
+        checkpoint = getattr(trainer.checkpoint_callback, "best_model_path", "")
+        for name, place in (("Checkpoint", checkpoint), ("Log", trainer.log_dir)):
+            if place:
+                print(f"{name}: {place}")
+
     @classmethod
     def from_config(cls, config: Config, callbacks: Sequence[Callback] = ()) -> TrainingCLI:
         """Builds trainer, model and data from a complete configuration, without running anything.

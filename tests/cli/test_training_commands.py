@@ -34,6 +34,19 @@ def test_logical_time_is_logged_without_asking(configs: Path, tmp_path: Path) ->
     assert "logical_time" in next(tmp_path.rglob("metrics.csv")).read_text()
 
 
+def test_a_fit_ends_with_how_far_it_came_and_where_its_files_are(
+    configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.max_steps=5"]
+    kept = ["--trainer.enable_checkpointing=true", "--trainer.val_check_interval=2"]
+    assert main([*arguments(configs, "fit"), *csv, *kept, "--trainer.max_epochs=-1"]) == 0
+    steps, *places = capsys.readouterr().out.splitlines()[-3:]
+    assert steps.startswith("5 steps in logical time ")
+    assert "; val/loss " in steps
+    (checkpoint,) = tmp_path.rglob("*.ckpt")
+    assert [Path(place.split(": ")[1]).resolve() for place in places] == [checkpoint, checkpoint.parents[1]]
+
+
 @pytest.mark.parametrize("command", ["validate", "test"])
 def test_a_model_is_evaluated(configs: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments(configs, command)) == 0
