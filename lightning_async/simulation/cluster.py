@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from array import array
 from collections import deque
 from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
 
 from lightning_async.simulation.arguments import random_seed
+from lightning_async.simulation.job_times import JobTimes
 from lightning_async.simulation.links import Link
 from lightning_async.simulation.records import Arrival, Job
-from lightning_async.simulation.several_gradients import SeveralGradients
 from lightning_async.simulation.waiting import nothing_arrives, too_late
 from lightning_async.simulation.worker_times import WorkerTimes, check_workers
 
@@ -69,14 +68,8 @@ class SimulatedCluster:
         self._num_workers = n = self.times.num_workers
         self.now = 0.0
         self.horizon = sys.float_info.max  # nothing that arrives later is delivered: `next_arrival` raises
-        unknown = message_bytes is None and self.link.bandwidth < math.inf
-        self._message_time = math.nan if unknown else self.link.time(message_bytes)
-        times = self.times if self.gradients_per_job == 1 else SeveralGradients(self.times, self.gradients_per_job)
-        self._duration = times.sampler(self.seed)
-        # What makes no difference to anything but the clock: most schedules have nothing else.
-        constant = times.constant if self._message_time == 0.0 else None
-        self._constant = constant if constant is not None and max(constant) < math.inf else None
-        self._starts = [array("d") for _ in range(n)] if self.times.depends_on_start else None
+        self._job_times = JobTimes(self.times, self.link, self.seed, message_bytes, self.gradients_per_job)
+        self._constant = self._job_times.constant
         # (time, worker, job number): numbers alone, which the garbage collector need not look at.
         self._heap: list[tuple[float, int, int]] = []
         self._top_delivered = False  # heap[0] is the last arrival, left in place to be replaced by the next dispatch
@@ -254,13 +247,12 @@ class SimulatedCluster:
 
     def worker_time(self, job: Job) -> float:
         """How long a job that has been dispatched takes its worker: download, compute and upload, in logical time."""
-        start = self._starts[job.worker][job.number] if self._starts is not None else 0.0
-        return self._duration(job.worker, job.number, start) + 2 * self._message_time
+        return self._job_times.worker_time(job)
 
     def _begin(self, worker: int, job: Job) -> None:
         """Let an idle worker compute."""
         self._running[worker] = job
-        end = self.now + self._constant[worker] if self._constant is not None else self._end(job)
+        end = self.now + self._constant[worker] if self._constant is not None else self._job_times.end(job, self.now)
         if end < math.inf:
             entry = (end, worker, job.number)
             if self._top_delivered:
@@ -279,24 +271,6 @@ class SimulatedCluster:
             if not queue:
                 del self._queues[worker]
             self._begin(worker, job)
-
-    def _end(self, job: Job) -> float:
-        """When a job that starts now arrives."""
-        worker, _, number, _ = job
-        compute_from = self.now + self._message_time
-        if compute_from != compute_from:  # NaN
-            raise RuntimeError(
-                f"{self.link!r} has a finite bandwidth, so that the time of a message depends on its size: begin with "
-                f"cluster.start(message_bytes=...), or give the cluster to a method"
-            )
-        if self._starts is not None:
-            starts = self._starts[worker]
-            starts.extend([math.nan] * (number - len(starts)))  # jobs that were stopped while they waited
-            starts.append(compute_from)
-        duration = self._duration(worker, number, compute_from)
-        if not duration >= 0.0:
-            raise ValueError(f"{self.times!r} gives job {number} of worker {worker} the duration {duration}")
-        return compute_from + duration + self._message_time
 
     def _is_running(self, entry: tuple[float, int, int]) -> bool:
         _, worker, number = entry
