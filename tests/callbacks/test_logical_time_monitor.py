@@ -1,15 +1,10 @@
-import csv
-import struct
 from itertools import islice
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
 import torch
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import RichProgressBar, TQDMProgressBar
-from lightning.pytorch.loggers import CSVLogger, WandbLogger
 
 from lightning_async import Link, SimulatedCluster
 from lightning_async.callbacks import LogicalTimeLimit, LogicalTimeMonitor
@@ -272,102 +267,3 @@ def test_rows_of_the_monitor_and_of_the_module_have_the_same_step() -> None:
 @pytest.mark.parametrize("every", [0, 1000])
 def test_nothing_is_logged_when_the_trainer_logs_nothing(every: int) -> None:
     assert rows_of(every=every) == []
-
-
-@pytest.mark.parametrize("bar", [TQDMProgressBar, RichProgressBar])
-def test_the_progress_bar_shows_logical_time_with_six_digits(bar: Any) -> None:
-    progress_bar = bar()
-    trainer = trainer_of(
-        LogicalTimeMonitor(), progress_bar, times=FixedTimes([1234.5678]), max_steps=1, enable_progress_bar=True
-    )
-    module = Regression()
-    trainer.fit(module)
-    assert progress_bar.get_metrics(trainer, module)["logical_time"] == "1234.57"
-
-
-def test_csv_files_hold_logical_time_in_full() -> None:
-    times = RandomTimes(3, "exponential", [1.0, 2.0, 3.0])
-    logger = CSVLogger(".", name="run", version=0)
-    trainer_of(LogicalTimeMonitor(), times=times, logger=logger, log_every_n_steps=1).fit(Regression())
-    with open("run/version_0/metrics.csv") as file:
-        rows = list(csv.DictReader(file))
-    made = step_times(ASGD(), times, 20)
-    for key in ("train/loss", "val/loss", "utilization", "delay/mean"):
-        assert [float(row["logical_time"]) for row in rows if row[key]] == made
-
-
-def test_tensorboard_gets_every_number() -> None:
-    pytest.importorskip("tensorboard")
-    from lightning.pytorch.loggers import TensorBoardLogger
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    logger = TensorBoardLogger(".")
-    trainer_of(LogicalTimeMonitor(), times=TIMES, logger=logger, log_every_n_steps=1).fit(Regression())
-    events = EventAccumulator(logger.log_dir)
-    events.Reload()
-    assert {"logical_time", "delay/mean", "delay/max", "discarded", "utilization", "busy"} <= {
-        *events.Tags()["scalars"]
-    }
-
-
-def wandb_records(folder: Path) -> list[Any]:
-    """What an offline run has written: a log in LevelDB's format, in blocks of 32 KiB, of protocol buffers."""
-    (path,) = folder.glob("*.wandb")
-    records: list[Any] = []
-    for _ in range(300):  # a process of W&B's own writes the file, and may be late
-        records = parsed(path.read_bytes())
-        if any(record.WhichOneof("record_type") == "exit" for record in records):
-            break
-        sleep(0.1)
-    return records
-
-
-def parsed(data: bytes) -> list[Any]:
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    block, at = 32_768, 7
-    records, message = [], b""
-    while at + 7 <= len(data):
-        if block - at % block < 7:
-            at += block - at % block
-            continue
-        length, part = struct.unpack("<HB", data[at + 4 : at + 7])
-        if at + 7 + length > len(data):  # the rest is being written
-            break
-        message += data[at + 7 : at + 7 + length]
-        at += 7 + length
-        if part in (1, 4):  # whole, or the last part
-            record = Record()
-            record.ParseFromString(message)
-            records.append(record)
-            message = b""
-    return records
-
-
-def test_wandb_draws_every_metric_against_logical_time_twice_in_the_same_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    import wandb
-
-    for _ in range(2):
-        logger = WandbLogger(project="test", save_dir=tmp_path, offline=True)
-        trainer_of(LogicalTimeMonitor(), times=TIMES, logger=logger, log_every_n_steps=1).fit(Regression())
-        wandb.finish()
-    runs = sorted(tmp_path.glob("wandb/offline-run-*"))
-    assert len(runs) == 2
-    for run in runs:
-        records = wandb_records(run)
-        steps = {
-            record.metric.glob_name or record.metric.name: record.metric
-            for record in records
-            if record.metric.ByteSize()
-        }
-        assert "logical_time" in steps
-        assert steps["*"].step_metric == "logical_time"
-        keys = set()
-        for record in records:
-            row = {item.key or item.nested_key[0] for item in record.history.item}
-            keys |= row
-            assert not row or "logical_time" in row
-        assert {"train/loss", "val/loss", "utilization", "delay/max"} <= keys
