@@ -181,7 +181,7 @@ def _train(
         unchecked = bool(comparison.axes)
         for event in run_all(next_jobs, results, output, options.jobs):
             display.show(event, results)
-            if unchecked and all_methods_ran(comparison, results):
+            if unchecked and event.result is not None and all_methods_ran(comparison, results):
                 unchecked = False
                 check_axes(comparison.axes, results.values())
 

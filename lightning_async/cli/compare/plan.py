@@ -54,8 +54,16 @@ Results: TypeAlias = "Mapping[str, RunResult]"
 def make_run(comparison: Comparison, entry: MethodEntry, point: Point, seed: int, *, stop: bool) -> Run:
     """Puts one run's configuration together: recipe, method, grid point, cluster, seed, limit.
 
-    The cluster is the panel's and its seed the comparison's, so that all methods meet the same worker times.
+    The cluster is the panel's and its seed the comparison's, so that all methods meet the same worker times. The run is
+    put together once, and must not be changed.
     """
+    which = id(entry), point, seed, stop
+    if which not in comparison.made:
+        comparison.made[which] = _put_together(comparison, entry, point, seed, stop=stop)
+    return cast("Run", comparison.made[which])
+
+
+def _put_together(comparison: Comparison, entry: MethodEntry, point: Point, seed: int, *, stop: bool) -> Run:
     config = merge(merge(comparison.recipe, entry.config), expand(dict(point), "grid"))
     seeded = {
         "cluster": {

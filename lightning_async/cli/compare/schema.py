@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -95,6 +95,7 @@ class Comparison:
         loss: Logged name of the loss that the figure shows beside the target's metric.
         stop_at_target: Whether reported runs end when they arrive; runs of a grid always do.
         axes: What is measured beside logical time; no run depends on it.
+        made: Runs that were put together before: there are hundreds, and all are asked for after each that ends.
     """
 
     name: str
@@ -113,3 +114,4 @@ class Comparison:
     panels: tuple[Panel, ...]
     wandb: Wandb | None
     axes: tuple[Axis, ...] = ()
+    made: dict[tuple[object, ...], object] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Container, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from multiprocessing.queues import Queue
 from pathlib import Path
 
 from lightning_async.cli.compare.configuration import ComparisonError
+from lightning_async.cli.compare.lifeline import SPAWN, worker_processes
 from lightning_async.cli.compare.plan import Run
 from lightning_async.cli.compare.results import ResultFolder, RunResult, write_atomically
 from lightning_async.cli.compare.schema import Wandb
@@ -61,63 +58,60 @@ def run_all(
     Raises:
         ComparisonError: If a process was killed from outside; everything that had finished is kept.
     """
-    context = multiprocessing.get_context("spawn")
-    reports: Queue[tuple[str, float]] = context.Queue()
-    # The workers hold the reading end. When this process ends, however it ends, they read the end of the file and end
-    # as well: no orphan goes on writing into the folder.
-    lifeline, held = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(num_processes, context, _start_worker, (reports, lifeline))
+    reports: Queue[tuple[str, float]] = SPAWN.Queue()
     folder = ResultFolder(output)
     futures: dict[Future[None], str] = {}
     submitted: set[str] = set()
     changed = True
     try:
-        while True:
-            for key, job in next_jobs(results).items() if changed else ():
-                if key not in results and key not in submitted:
-                    submitted.add(key)
-                    futures[pool.submit(_train, job)] = key
-            if not futures:
-                break
-            done, _ = wait(futures, timeout=0.2, return_when=FIRST_COMPLETED)
-            while not reports.empty():
-                yield Event(*reports.get())
-            changed = bool(done)
-            for future in done:
-                key = futures.pop(future)
-                future.result()
-                result = folder.read(key)
-                if result is None:
-                    raise ComparisonError(f"the result of run {key} vanished from {output}; run the comparison again")
-                results[key] = result
-                yield Event(key, result.end_time, result)
-        pool.shutdown()
+        with worker_processes(num_processes, _prepare, (reports,)) as pool:
+            while True:
+                for key, job in next_jobs(results).items() if changed else ():
+                    if key not in results and key not in submitted:
+                        submitted.add(key)
+                        futures[pool.submit(_train, job)] = key
+                if not futures:
+                    break
+                done, _ = wait(futures, timeout=0.2, return_when=FIRST_COMPLETED)
+                yield from progress(reports, results)
+                changed = bool(done)
+                for future in done:
+                    key = futures.pop(future)
+                    future.result()
+                    result = folder.read(key)
+                    if result is None:
+                        raise ComparisonError(
+                            f"the result of run {key} vanished from {output}; run the comparison again"
+                        )
+                    results[key] = result
+                    yield Event(key, result.end_time, result)
     except BrokenProcessPool as error:
         raise ComparisonError(
             "a training process was killed from outside (out of memory?); finished runs are kept, run the same command "
             "again to continue, perhaps with fewer --jobs"
         ) from error
-    finally:
-        held.close()
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _start_worker(reports: Queue[tuple[str, float]], lifeline: Connection) -> None:
+def progress(reports: Queue[tuple[str, float]], ended: Container[str]) -> Iterator[Event]:
+    """What runs have reported of where they are; a report can arrive after the end of its run, and is then no news.
+
+    Args:
+        reports: Keys of runs with their logical times.
+        ended: Keys of the runs that have a result.
+    """
+    while not reports.empty():
+        key, time = reports.get()
+        if key not in ended:
+            yield Event(key, time)
+
+
+def _prepare(reports: Queue[tuple[str, float]]) -> None:
     global _reports
     _reports = reports
-    # Ctrl-C reaches the whole process group; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_die_with_parent, args=(lifeline,), daemon=True).start()
 
     import torch
 
     torch.set_num_threads(1)
-
-
-def _die_with_parent(lifeline: Connection) -> None:
-    with contextlib.suppress(EOFError, OSError):
-        lifeline.recv()
-    os._exit(1)
 
 
 def _train(job: Job) -> None:
