@@ -155,13 +155,13 @@ def test_greedy_is_optimal_where_utilities_are_concave() -> None:
         assert greedy == pytest.approx(exact, rel=1e-10)
 
 
-def test_exact_takes_under_a_second_for_ten_thousand_workers() -> None:
+def test_exact_takes_under_a_second_of_the_processor_for_ten_thousand_workers() -> None:
     p = np.random.default_rng(7).random(10_000)
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         z = allocate_bits(p, 100_000, kappa=9.36)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert z.sum() == 100_000
     assert min(times) < 1.0
 

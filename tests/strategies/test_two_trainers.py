@@ -56,7 +56,7 @@ def test_each_trainer_has_its_own_precision(classifier, images, quiet):
     assert quiet(strategy=strategy, max_steps=1).precision == "32-true"
 
 
-def test_each_trainer_has_its_own_checkpoint_plugin(classifier, images, quiet):
+def test_each_trainer_has_its_own_checkpoint_plugin(classifier, images, quiet, tmp_path):
     class Own(TorchCheckpointIO):
         pass
 
@@ -64,7 +64,7 @@ def test_each_trainer_has_its_own_checkpoint_plugin(classifier, images, quiet):
     for plugins, kind in ([], TorchCheckpointIO), ([Own()], Own), ([], TorchCheckpointIO):
         trainer = quiet(strategy=strategy, max_steps=1, plugins=plugins)
         trainer.fit(classifier(), images())
-        trainer.save_checkpoint("a.ckpt")
+        trainer.save_checkpoint(tmp_path / "a.ckpt")
         assert type(strategy.checkpoint_io) is kind
 
 
