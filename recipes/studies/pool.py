@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from lightning_async.cli.compare.lifeline import worker_processes
 from recipes.studies.results import Results, ResultT, Run
 
 __all__ = ["run_missing"]
@@ -55,11 +50,11 @@ def run_missing(
         return results
     console = Console()
     columns = (TextColumn(f"{what:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    context = multiprocessing.get_context("spawn")
-    lifeline, held = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(min(jobs, len(missing)), context, _start_worker, (lifeline,))
     try:
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        with (
+            worker_processes(min(jobs, len(missing))) as pool,
+            Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+        ):
             task = progress.add_task(what, total=len(wanted), completed=len(results))
             futures = {pool.submit(execute, run): run for run in missing}
             for number, future in enumerate(as_completed(futures), 1):
@@ -69,7 +64,6 @@ def run_missing(
                 progress.advance(task)
                 line = f"{what} {number}/{len(missing)}: {run.name}: {describe(result)}"
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
-        pool.shutdown()
     except KeyboardInterrupt:
         console.print(f"Stopped. Finished {what} are kept in {stored.folder}; the same command goes on from there.")
         raise SystemExit(130) from None
@@ -78,21 +72,4 @@ def run_missing(
             f"A process was killed from outside (out of memory?). Finished {what} are kept in {stored.folder}; the "
             "same command goes on from there, perhaps with fewer --jobs."
         ) from None
-    finally:
-        held.close()
-        pool.shutdown(wait=False, cancel_futures=True)
-        lifeline.close()
     return results
-
-
-def _start_worker(lifeline: Connection) -> None:
-    # Ctrl-C reaches the whole process group; the process that started this one decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-
-
-def _end_with_parent(lifeline: Connection) -> None:
-    """The pipe ends when the process that holds its other end does, however it ends: no orphan goes on computing."""
-    with contextlib.suppress(EOFError, OSError):
-        lifeline.recv()
-    os._exit(1)
