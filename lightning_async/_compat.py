@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+import torch
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.core.optimizer import (
     _configure_optimizers,
@@ -17,7 +18,7 @@ from lightning.pytorch.core.optimizer import (
     _validate_scheduler_api,
 )
 from lightning.pytorch.loops.optimization.automatic import Closure, ClosureResult
-from lightning.pytorch.strategies import StrategyRegistry
+from lightning.pytorch.strategies import SingleDeviceStrategy, StrategyRegistry
 from lightning.pytorch.trainer.call import _call_lightning_module_hook
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
@@ -42,6 +43,7 @@ __all__ = [
     "should_log",
     "show_progress",
     "takes_dataloader_iter",
+    "use_device",
     "validate_after_this_batch",
     "validates_by_the_clock",
 ]
@@ -76,6 +78,11 @@ def forget_training_loader(trainer: Trainer) -> None:
     It has when `configure_optimizers` read `trainer.estimated_stepping_batches`, before a checkpoint was loaded.
     """
     trainer.fit_loop._combined_loader = None
+
+
+def use_device(strategy: SingleDeviceStrategy, device: torch.device) -> None:
+    """Set the device of a strategy after it was made."""
+    strategy._root_device = device
 
 
 @contextmanager

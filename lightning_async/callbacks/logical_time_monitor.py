@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -49,7 +51,7 @@ class LogicalTimeMonitor(Callback):
         self._counted = 0  # steps
         self._used_time = 0.0
         self._busy_time = 0.0
-        self._delays: list[int] = []
+        self._delays = _Delays()
 
     @override
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -70,7 +72,7 @@ class LogicalTimeMonitor(Callback):
         if server is None:
             return
         if self._counted > server.completed:
-            self._counted, self._used_time, self._delays = 0, 0.0, []
+            self._counted, self._used_time, self._delays = 0, 0.0, _Delays()
         # Steps that were made without this callback, or after its state was saved, are counted all the same.
         for step in islice(server.method.steps(strategy.cluster), self._counted, server.completed):
             self._count(step, server)
@@ -79,8 +81,9 @@ class LogicalTimeMonitor(Callback):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         strategy = simulated_strategy(trainer, self)
         server = _server(strategy)
-        if server is not None and strategy.next_time >= 0:
-            # Now the clock of the cluster shows the time of the step; after it, it may show that of the next one.
+        if server is not None:
+            # Now the clock of the cluster shows the time of this step; after it, it may show that of the next one.
+            server.next_step()
             self._busy_time = server.cluster.busy_time
 
     @override
@@ -107,10 +110,10 @@ class LogicalTimeMonitor(Callback):
     def _of_server(self, server: ParameterServer, step: Step) -> dict[str, float]:
         values = {"discarded": float(server.discarded), "nonfinite": float(server.nonfinite)}
         values |= server.method.metrics(step)
-        if self._delays:
-            values["delay/mean"] = sum(self._delays) / len(self._delays)
-            values["delay/max"] = float(max(self._delays))
-            self._delays = []
+        if self._delays.count:
+            values["delay/mean"] = self._delays.total / self._delays.count
+            values["delay/max"] = float(self._delays.largest)
+            self._delays = _Delays()
         if step.time > 0:
             worker_time = server.cluster.num_workers * step.time
             values["utilization"] = self._used_time / worker_time
@@ -125,17 +128,32 @@ class LogicalTimeMonitor(Callback):
     def _count(self, step: Step, server: ParameterServer) -> None:
         self._counted = step.index + 1
         self._used_time += server.method.used_time(step, server.cluster)
-        self._delays.extend(step.delays)
+        self._delays.add(step.delays)
 
     @override
     def state_dict(self) -> dict[str, Any]:
-        return {"counted": self._counted, "used_time": self._used_time, "delays": list(self._delays)}
+        return {"counted": self._counted, "used_time": self._used_time, "delays": asdict(self._delays)}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._counted = state_dict["counted"]
         self._used_time = state_dict["used_time"]
-        self._delays = list(state_dict["delays"])
+        self._delays = _Delays(**state_dict["delays"])
+
+
+@dataclass
+class _Delays:
+    """Delays of the jobs used since they were logged last."""
+
+    count: int = 0
+    total: int = 0
+    largest: int = 0
+
+    def add(self, delays: Sequence[int]) -> None:
+        if delays:
+            self.count += len(delays)
+            self.total += sum(delays)
+            self.largest = max(self.largest, *delays)
 
 
 def _server(strategy: ScheduledStrategy) -> ParameterServer | None:

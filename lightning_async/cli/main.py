@@ -35,7 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # As with `python -m`: classes in the folder that the command is given in can be named in a configuration.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    # The subcommands are imported when they are asked for: reading a comparison needs neither torch nor Lightning.
     if words[:1] == ["compare"]:
         from lightning_async.cli.compare.command import run_compare_command
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
 
-from lightning_async.simulation.arguments import random_seed
+from lightning_async.arguments import random_seed
 from lightning_async.simulation.job_times import JobTimes
 from lightning_async.simulation.links import Link
 from lightning_async.simulation.records import Arrival, Job
@@ -140,8 +140,8 @@ class SimulatedCluster:
             RuntimeError: if the time of a message depends on its size, and `start` was not told the size.
             ValueError: if the worker times give a duration that is negative or NaN.
         """
-        if worker < 0:
-            raise IndexError(f"workers are numbered 0..{self.num_workers - 1}, got {worker}")
+        if not 0 <= worker < self._num_workers:
+            raise self._no_such(worker)
         number = self._dispatched[worker]
         self._dispatched[worker] = number + 1
         job = _new_tuple(Job, (worker, version, number, worker if self.sharded else None))
@@ -165,7 +165,12 @@ class SimulatedCluster:
         """Stop the job that `worker` is computing and return it; None if the worker is idle.
 
         A job that is due at this instant, and was not delivered, is stopped as well. Of jobs that wait the next starts.
+
+        Raises:
+            IndexError: if there is no such worker.
         """
+        if not 0 <= worker < self._num_workers:
+            raise self._no_such(worker)
         job = self._running[worker]
         if job is None:
             return None
@@ -248,6 +253,9 @@ class SimulatedCluster:
     def worker_time(self, job: Job) -> float:
         """How long a job that has been dispatched takes its worker: download, compute and upload, in logical time."""
         return self._job_times.worker_time(job)
+
+    def _no_such(self, worker: int) -> IndexError:
+        return IndexError(f"workers are numbered 0..{self.num_workers - 1}, got {worker}")
 
     def _begin(self, worker: int, job: Job) -> None:
         """Let an idle worker compute."""

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from lightning_async._compat import forget_training_loader
+from lightning_async._compat import forget_training_loader, use_device
+from lightning_async.arguments import count
 from lightning_async.data import Partition
 from lightning_async.data.orders import Position
 from lightning_async.data.step_loader import StepLoader
@@ -61,12 +62,10 @@ class SimulatedStrategy(SingleDeviceStrategy):
             raise TypeError(f"cluster must be a SimulatedCluster(times, link, seed), got {cluster!r}")
         if partition is not None and not isinstance(partition, Partition):
             raise TypeError(f"partition must be a Partition such as Dirichlet(alpha=0.5), or None, got {partition!r}")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"seed must be an integer >= 0, got {seed!r}")
         self.method = method
         self.cluster = cluster
         self.partition = partition
-        self.seed = seed
+        self.seed = count("seed", seed, at_least=0)
         self._optimizer_choice = OptimizerChoice(optimizer, lr_scheduler, lr_scheduler_interval)
         self._unused: dict[str, Any] | None = None
         self._played_on: Accelerator | None = None
@@ -130,7 +129,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
                 f"Use Trainer(devices=1); the number of workers belongs to the cluster, for example "
                 f"TwoSpeedTimes(num_workers=16, slowdown=4.0)."
             )
-        self._root_device = devices[0] if devices else torch.device("cpu")
+        use_device(self, devices[0] if devices else torch.device("cpu"))
 
     @override
     def setup_optimizers(self, trainer: Trainer) -> None:

@@ -65,12 +65,19 @@ def test_a_comparison_without_any_run_may_be_corrected(tmp_path: Path) -> None:
         claim(tmp_path, "other", {"lr": 2})
 
 
-@pytest.mark.parametrize("content", ['{"metrics": []}', '{"metrics": {"val/loss": []}}', '{"steps": []}', "{}", "[]"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *('{"metrics": []}', '{"metrics": {"val/loss": []}}', '{"steps": []}', "{}", "[]"),
+        *('{"train_loss": []}', '{"counters": {"bits_sent": []}}'),
+    ],
+)
 def test_a_result_that_is_not_whole_is_run_again(tmp_path: Path, content: str) -> None:
     folder = ResultFolder(tmp_path)
-    folder.write("k", RunResult("finished", times=[1.0], steps=[2], metrics={"val/loss": [0.5]}))
+    folder.write("k", RunResult("finished", [1.0], [2], [0.7], {"val/loss": [0.5]}))
     path = tmp_path / "runs/k/result.json"
     damage = json.loads(content)
+    assert folder.read("k") is not None
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage} if damage else damage))
     assert folder.read("k") is None
 

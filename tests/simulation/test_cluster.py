@@ -257,5 +257,8 @@ def test_a_finite_bandwidth_without_a_size_is_refused() -> None:
 
 @pytest.mark.parametrize("worker", [-1, 2])
 def test_there_are_no_other_workers(worker: int) -> None:
-    with pytest.raises(IndexError):
-        SimulatedCluster(UniformTimes(2)).dispatch(worker, version=0)
+    cluster = SimulatedCluster(UniformTimes(2))
+    with pytest.raises(IndexError, match=f"numbered 0..1, got {worker}"):
+        cluster.dispatch(worker, version=0)
+    with pytest.raises(IndexError, match=f"numbered 0..1, got {worker}"):
+        cluster.cancel(worker)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from torch.nn.parameter import is_lazy
 
@@ -20,11 +22,7 @@ def check(run: Run) -> None:
     Raises:
         Exception: Whatever the configuration or one of its classes objects to.
     """
-    with warnings.catch_warnings():
-        # Each of them comes again in the log of the run.
-        warnings.simplefilter("ignore")
-        for name in ("lightning.pytorch", "lightning.fabric"):
-            logging.getLogger(name).setLevel(logging.ERROR)
+    with _quiet():
         cli = TrainingCLI.from_config(run.config)
         strategy = cli.trainer.strategy
         if cli.trainer.limit_val_batches == 0:
@@ -38,6 +36,22 @@ def check(run: Run) -> None:
         elif isinstance(strategy, LocalSGDStrategy):
             check_replica_trainer(cli.trainer, cli.model, strategy.method)
             _check_first_step(strategy, cli, run.budget)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out warnings and messages: each of them comes again in the log of the run."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def _check_first_step(strategy: ParameterServerStrategy | LocalSGDStrategy, cli: TrainingCLI, budget: float) -> None:

@@ -63,7 +63,8 @@ def execute(
         if logger is not None:
             cli.trainer.logger = logger
         result.data = data_name(cli.datamodule)
-        cli.trainer.fit(cli.model, datamodule=cli.datamodule, ckpt_path=_usable_checkpoint(folder), weights_only=True)
+        checkpoint, weights_only = usable_checkpoint(folder)
+        cli.trainer.fit(cli.model, datamodule=cli.datamodule, ckpt_path=checkpoint, weights_only=weights_only)
         result.end_time = logical_time(cli.trainer)
         result.status = "diverged" if history.diverged else "finished"
         if not history.times:
@@ -98,17 +99,22 @@ def _periodic_checkpoint(folder: Path, seconds: float) -> ModelCheckpoint:
     )
 
 
-def _usable_checkpoint(folder: Path) -> Path | None:
+def usable_checkpoint(folder: Path) -> tuple[Path | None, bool]:
+    """Returns the checkpoint to go on from, None if there is none, and whether `weights_only` can load it."""
     path = folder / f"{CHECKPOINT}.ckpt"
     if not path.is_file():
-        return None
-    try:
-        torch.load(path, weights_only=True, map_location="cpu")
-    except Exception:
-        # Half a checkpoint, after a power cut say, is worth no more than none: the run starts afresh.
-        path.unlink()
-        return None
-    return path
+        return None, True
+    # Hyper-parameters may be objects of any class. This run has written the file, so that all of it can be loaded.
+    for weights_only in (True, False):
+        try:
+            torch.load(path, weights_only=weights_only, map_location="cpu")
+            return path, weights_only
+        except Exception as error:
+            reason = error
+    # Half a checkpoint, after a power cut say, is worth no more than none: the run starts afresh.
+    print(f"{path} cannot be read ({type(reason).__name__}: {reason}): it is removed, and the run starts afresh")
+    path.unlink()
+    return None, True
 
 
 def _wandb_logger(wandb: Wandb, folder: Path, key: str, group: str, name: str) -> WandbLogger:

@@ -15,6 +15,8 @@ from lightning_async.cli.compare.measures import time_to_target
 from lightning_async.cli.compare.schema import Target
 from lightning_async.strategies import LocalSGDStrategy, ParameterServerStrategy
 
+_REPORT_INTERVAL = 0.25  # seconds of wall time
+
 
 class _LogicalClock(Protocol):
     @property
@@ -59,8 +61,7 @@ class History(Callback):
     Args:
         watch: Metrics that must be logged and stay finite; the first that is not finite ends the run as diverged.
         stop: End the run once it has arrived here.
-        report: Called with the logical time, at most every `report_interval` seconds.
-        report_interval: Seconds of wall time between two reports.
+        report: Called with the logical time, at most four times in a second of wall time.
     """
 
     def __init__(
@@ -68,12 +69,10 @@ class History(Callback):
         watch: tuple[str, ...] = (),
         stop: Target | None = None,
         report: Callable[[float], None] | None = None,
-        report_interval: float = 0.25,
     ) -> None:
         self._watch = watch
         self._stop = stop
         self._report = report
-        self._report_interval = report_interval
         self._reported = 0.0
         self._resumed_at = time.monotonic()
         self._before = 0.0
@@ -105,7 +104,7 @@ class History(Callback):
             # Now, as a run that is resumed between a step and its evaluation has forgotten the step.
             self._counted = strategy.method.metrics(strategy.last_step)
         now = time.monotonic()
-        if self._report is not None and now - self._reported >= self._report_interval:
+        if self._report is not None and now - self._reported >= _REPORT_INTERVAL:
             self._reported = now
             self._report(logical_time(trainer))
 
@@ -174,9 +173,8 @@ class History(Callback):
         self.times, self.steps = list(state["times"]), list(state["steps"])
         self.train_loss = list(state["train_loss"])
         self.metrics = {name: list(values) for name, values in state["metrics"].items()}
-        # Checkpoints of versions before had no counters; what is missing is filled in as not reported.
-        self.counters = {name: list(values) for name, values in state.get("counters", {}).items()}
-        self._counted = dict(state.get("counted", {}))
+        self.counters = {name: list(values) for name, values in state["counters"].items()}
+        self._counted = dict(state["counted"])
         self._loss_sum, self._loss_count = state["loss_sum"], state["loss_count"]
         self.diverged = state["diverged"]
         self._before, self._resumed_at = state["wall_seconds"], time.monotonic()

@@ -6,7 +6,7 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -67,11 +67,11 @@ class RunResult:
         if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
             raise ValueError("not a result of this format")
         content["train_loss"] = [_nan(v) for v in content["train_loss"]]
-        for key in ("metrics", "counters"):  # results of versions before had no counters
-            content[key] = {name: [_nan(v) for v in values] for name, values in content.get(key, {}).items()}
+        for key in ("metrics", "counters"):
+            content[key] = {name: [_nan(v) for v in values] for name, values in content[key].items()}
         result = cls(**content)
-        lengths = {len(result.steps), *(len(values) for values in result.metrics.values())}
-        if lengths != {len(result.times)}:
+        columns: tuple[Sized, ...] = (result.steps, result.train_loss, *result.metrics.values(), *result.counters.values())
+        if any(len(column) != len(result.times) for column in columns):
             raise ValueError("not one value for every evaluation")
         return result
 
