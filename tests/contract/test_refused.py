@@ -197,9 +197,9 @@ def test_a_partition_of_data_that_have_no_size() -> None:
         ({"method": None}, "method must be"),
         ({"cluster": FixedTimes([1.0])}, "SimulatedCluster"),
         ({"partition": 0.5}, "Dirichlet"),
-        ({"seed": -1}, ">= 0"),
-        ({"seed": 1.5}, ">= 0"),
-        ({"on_nonfinite": "ignore"}, '"discard" or "raise"'),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": 1.5}, "seed must be an integer of at least 0, got 1.5"),
+        ({"on_nonfinite": "ignore"}, "on_nonfinite must be one of 'discard', 'raise', got 'ignore'"),
         ({"lr_scheduler": lambda optimizer: None}, "optimizer="),
         ({"lr_scheduler_interval": "hour"}, "'epoch' or 'step'"),
         ({"lr_scheduler_interval": "step"}, "lr_scheduler is stepped"),
@@ -211,18 +211,18 @@ def test_wrong_arguments(arguments, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "error", "message"),
     [
-        lambda: FixedTimes([]),
-        lambda: FixedTimes([1.0, -1.0]),
-        lambda: FixedTimes([float("nan")]),
-        lambda: SimulatedCluster([1.0, 2.0]),
-        lambda: ClippedASGD(clip=0.0),
-        lambda: ClippedASGD(clip=float("nan")),
+        (lambda: FixedTimes([]), ValueError, "times is empty: give one duration for each worker"),
+        (lambda: FixedTimes([1.0, -1.0]), ValueError, r"times\[1\] must be a finite number above 0, got -1.0"),
+        (lambda: FixedTimes([float("nan")]), ValueError, r"times\[0\] must be a finite number above 0, got nan"),
+        (lambda: SimulatedCluster([1.0, 2.0]), TypeError, r"times must be a WorkerTimes .*, got \[1.0, 2.0\]"),
+        (lambda: ClippedASGD(clip=0.0), ValueError, "clip must be a number above 0, got 0.0"),
+        (lambda: ClippedASGD(clip=float("nan")), ValueError, "clip must be a number above 0, got nan"),
     ],
 )
-def test_wrong_clusters_and_methods(make) -> None:
-    with pytest.raises((TypeError, ValueError)):
+def test_wrong_clusters_and_methods(make, error, message: str) -> None:
+    with pytest.raises(error, match=message):
         make()
 
 
