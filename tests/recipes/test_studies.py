@@ -1,7 +1,5 @@
 """What the studies have in common: checks, folders, and processes that end with the one that started them."""
 
-import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,46 +11,46 @@ from jsonargparse import ArgumentParser
 
 from recipes.studies import check_numbers, check_seeds, folder, jobs
 
-DRIFT = [sys.executable, "-m", "recipes.local_training", "drift", "--sparsity=[0.5, 1]", "--lr=[0.1]", "--jobs=2"]
+ROOT = Path(__file__).parents[2]
 
 
-def children(parent: int) -> list[int]:
-    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    return [pid for pid, of in pairs if of == parent]
-
-
-def alive(pid: int) -> bool:
+def alive(process: int) -> bool:
+    """Whether a process runs; one that has ended and was not yet asked for its status does not."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it ends between opening and reading
         return False
-    return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "ctrl_c"])
-def test_workers_end_with_their_parent_and_finished_cells_are_kept(tmp_path: Path, how: signal.Signals) -> None:
-    with (tmp_path / "log").open("w") as log:
-        study = subprocess.Popen([*DRIFT, f"--output={tmp_path / 'out'}"], stdout=log, stderr=log)
-    began = time.monotonic()
-    while not list((tmp_path / "out").glob("runs/*.json")):
-        assert study.poll() is None, (tmp_path / "log").read_text()
-        assert time.monotonic() < began + 120
-        time.sleep(0.05)
-    workers = children(study.pid)
-    assert len(workers) >= 2
-    study.send_signal(how)
-    assert study.wait(timeout=20) == (130 if how is signal.SIGINT else -signal.SIGKILL)
-    began = time.monotonic()
+def test_workers_end_with_their_parent_and_finished_runs_are_kept(tmp_path: Path, how: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tests.recipes.hanging_study", str(tmp_path)]
+    result, log = tmp_path / "runs" / "run-0.json", tmp_path / "log"
+    with log.open("w") as file:
+        study = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file)
+    try:
+        deadline = time.monotonic() + 180
+        while not (result.exists() and len(list(tmp_path.glob("process-*"))) == 2):
+            assert study.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, "the runs did not begin"
+            time.sleep(0.05)
+        workers = [int(path.name.removeprefix("process-")) for path in tmp_path.glob("process-*")]
+        assert all(map(alive, workers))
+        study.send_signal(how)
+        assert study.wait(timeout=50) == (130 if how is signal.SIGINT else -signal.SIGKILL)
+    finally:
+        study.kill()
+        study.wait()
+    deadline = time.monotonic() + 50
     while any(map(alive, workers)):
-        assert time.monotonic() < began + 20, "a worker went on"
+        assert time.monotonic() < deadline, "a worker went on"
         time.sleep(0.05)
-    assert not list((tmp_path / "out").glob("*.csv")), "the study was over before it was stopped"
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run-0.json"]
     if how is signal.SIGINT:
-        text = (tmp_path / "log").read_text()
-        assert "Finished cells are kept in" in text
-        assert "Traceback" not in text
+        assert "Finished runs are kept in" in log.read_text()
+        assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 2.0])
