@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from lightning_async.cli.compare.results import write_atomically
+from lightning_async.cli.compare.tables import markdown_table
 from recipes.coding_rates.running import Result
 from recipes.coding_rates.settings import PROBLEMS, SCHEMES, ProblemName, Study
 from recipes.coding_rates.slopes import Interval, interval, slope
@@ -82,9 +83,9 @@ def write_report(study: Study, results: Mapping[str, Result], output: Path, comm
     """Write the figure (PNG, PDF) and ``report.md``; return the tables."""
     lines = {problem: summarize(study, problem, results) for problem in PROBLEMS}
     _draw(study, lines, output)
-    tables = "\n\n".join(f"{_title(study, problem)}\n\n{_table(problem, rows)}" for problem, rows in lines.items())
+    tables = "\n".join(f"{_title(study, problem)}\n\n{_table(problem, rows)}" for problem, rows in lines.items())
     page = (
-        f"# Rates of convergence of gradient coding\n\n{tables}\n\n![Error against updates](rates.png)\n\n"
+        f"# Rates of convergence of gradient coding\n\n{tables}\n![Error against updates](rates.png)\n\n"
         f"Means and 95 % intervals over {len(study.seeds)} seeds (Student's).\n\n```bash\n{command}\n```\n"
     )
     write_atomically(output / "report.md", page)
@@ -116,8 +117,7 @@ def _table(problem: ProblemName, rows: list[Line]) -> str:
         ]
         for line in rows
     ]
-    body = [header, ["---", *["---:"] * (len(header) - 1)], *cells]
-    return "\n".join("| " + " | ".join(row) + " |" for row in body)
+    return markdown_table(header, cells)
 
 
 def _draw(study: Study, lines: Mapping[ProblemName, list[Line]], output: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lightning_async.cli.compare.results import write_atomically
+from lightning_async.cli.compare.tables import markdown_table
 from recipes.heavy_tails.figures import draw_delays, draw_tails
 from recipes.heavy_tails.settings import LABELS, METHODS, Study
 from recipes.heavy_tails.summary import (
@@ -53,8 +54,8 @@ def _page(study: Study, results: Read, command: str) -> str:
         f"### {title}; noise {noise:g}, step {study.shown_step:g}\n\n{_delay_table(study, noise, measure, results)}"
         for noise, (measure, title) in itertools.product(study.noises, _MEASURES.items())
     ]
-    growths = "\n\n".join(f"### Noise {noise:g}\n\n{_growth_table(study, noise, results)}" for noise in study.noises)
-    tails = "\n\n".join(f"### Noise {noise:g}\n\n{_tail_table(study, noise, slow, results)}" for noise in study.noises)
+    growths = "\n".join(f"### Noise {noise:g}\n\n{_growth_table(study, noise, results)}" for noise in study.noises)
+    tails = "\n".join(f"### Noise {noise:g}\n\n{_tail_table(study, noise, slow, results)}" for noise in study.noises)
     return f"""# Clipped and vanilla ASGD under noise of known tail
 
 * {study.workers} workers, half of them D times slower; K = {study.updates:,} updates; {study.seeds} seeds
@@ -71,17 +72,15 @@ entry is infinite where more than half of the seeds never get there.
 
 ## How many updates, against D
 
-{chr(10).join(f"{section}{chr(10)}" for section in sections)}
+{chr(10).join(sections)}
 ## Growth from D = {min(study.slowdowns):g} to D = {slow:g}, all steps
 
 Ratio of the medians of the first table's measure.
 
 {growths}
-
 ## Gradient norm of the last iterate, D = {slow:g}, step {study.shown_step:g}
 
 {tails}
-
 ## Rerun
 
 ```bash
@@ -103,7 +102,7 @@ def _delay_table(study: Study, noise: float, measure: Measure, results: Read) ->
     for setting in _settings(study, noise, study.shown_step):
         samples = updates_over_slowdowns(study, setting, measure, results)
         rows.append([*_names(setting), *map(_counted, medians(samples)), _ratio(growth(samples))])
-    return _markdown(header, rows)
+    return markdown_table(header, rows)
 
 
 def _growth_table(study: Study, noise: float, results: Read) -> str:
@@ -114,7 +113,7 @@ def _growth_table(study: Study, noise: float, results: Read) -> str:
             at = Setting(setting.objective, setting.theta, noise, setting.method, step)
             cells.append(_ratio(growth(updates_over_slowdowns(study, at, "settled", results))))
         rows.append([*_names(setting), *cells])
-    return _markdown(["objective", "theta", "method", *(f"step {step:g}" for step in study.steps)], rows)
+    return markdown_table(["objective", "theta", "method", *(f"step {step:g}" for step in study.steps)], rows)
 
 
 def _tail_table(study: Study, noise: float, slowdown: float, results: Read) -> str:
@@ -136,7 +135,7 @@ def _tail_table(study: Study, noise: float, slowdown: float, results: Read) -> s
                 _percent(share(settled > study.updates / 2)),
             ]
         )
-    return _markdown([*header, "above eps at the end", f"above eps after {study.updates // 2:,} updates"], rows)
+    return markdown_table([*header, "above eps at the end", f"above eps after {study.updates // 2:,} updates"], rows)
 
 
 def _names(setting: Setting) -> list[str]:
@@ -161,8 +160,3 @@ def _small(estimate: Interval) -> str:
 
 def _percent(estimate: Interval) -> str:
     return f"{100 * estimate.value:.3g} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
-
-
-def _markdown(header: list[str], cells: list[list[str]]) -> str:
-    rows = [header, ["---"] * len(header), *cells]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

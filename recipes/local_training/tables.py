@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+from lightning_async.cli.compare.tables import markdown_table
 from recipes.local_training.cells import Cell
 from recipes.local_training.logistic import Setting
 
@@ -30,14 +31,9 @@ def markdown_tables(cells: Sequence[Cell], number: Callable[[float], str]) -> st
             if cell.setting.sparsity:
                 rows.setdefault(cell.setting.variant, []).append(cell_text(cell, number))
         control = ", ".join(cell_text(cell, number) for cell in of_condition if not cell.setting.sparsity)
-        lines = [
-            ["", *(f"p = {p:g}" for p in fractions)],
-            ["---", *["---:"] * len(fractions)],
-            *([name, *row] for name, row in rows.items()),
-        ]
-        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        table = markdown_table(["", *(f"p = {p:g}" for p in fractions)], [[name, *row] for name, row in rows.items()])
         tables.append(f"**{title}**; never communicating, p = 0: {control}\n\n{table}")
-    return "\n\n".join(tables) + "\n"
+    return "\n".join(tables)
 
 
 def csv_table(cells: Sequence[Cell]) -> str:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from lightning_async.cli.compare.measures import Estimate
 from lightning_async.cli.compare.results import write_atomically
+from lightning_async.cli.compare.tables import markdown_table
 from recipes.quadratic.settings import LABELS, Study
 from recipes.quadratic.summary import Line, Read, summarize
 
@@ -44,11 +45,11 @@ def write_report(study: Study, results: Read, output: Path, command: str) -> str
         for row in cells:
             table.add_row(*row)
         console.print(table)
-        tables.append(f"### {title}\n\n{_markdown(cells)}")
+        tables.append(f"### {title}\n\n{markdown_table(_COLUMNS, cells)}")
         findings.append(f"* {profile}: {_finding(rows)}")
     text = "\n".join(findings)
-    write_atomically(output / "table.md", "\n\n".join(tables) + "\n")
-    write_atomically(output / "report.md", _page(study, text, "\n\n".join(tables), command))
+    write_atomically(output / "table.md", "\n".join(tables))
+    write_atomically(output / "report.md", _page(study, text, "\n".join(tables), command))
     return text
 
 
@@ -95,11 +96,6 @@ def _cells(line: Line) -> list[str]:
         _with_error(line.final),
         f"{sum(result.updates for result in results) / len(results):,.0f}",
     ]
-
-
-def _markdown(cells: list[list[str]]) -> str:
-    rows = [_COLUMNS, ["---"] * len(_COLUMNS), *cells]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def _draw(study: Study, lines: Mapping[str, list[Line]], output: Path) -> None:
@@ -157,7 +153,6 @@ def _page(study: Study, findings: str, tables: str, command: str) -> str:
 Lines are geometric means over seeds, bands one standard error to either side.
 
 {tables}
-
 Mean and standard error over seeds; a ratio above 1 says how much longer than Ringmaster, paired by seed. A
 run that does not arrive is censored at its horizon, which makes the mean a bound (`>`, `<`). `*`: at the edge of its
 grid, a better value may lie outside.
