@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, overload
+from typing import overload
 
-import numpy as np
 from torch import Tensor
 from torch.optim import Optimizer
 
+from lightning_async.arguments import boolean, count, real
 from lightning_async.gradient_function import GradientFunction
 from lightning_async.methods import Gradient, Method, ReplicaMethod
 from lightning_async.methods.apply import check_first_order, check_momentum, optimizer_step, set_gradients
 from lightning_async.methods.local_training import LocalTraining
+from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.parameters import check_distinct
 from lightning_async.methods.server import ParameterServer
 from lightning_async.replica_loop import ReplicaSimulation
@@ -74,7 +75,7 @@ def simulate(
     gradient_fn: Callable[[Job], Gradient],
     max_steps: int | None = None,
     max_time: float | None = None,
-    on_nonfinite: Literal["discard", "raise"] = "discard",
+    on_nonfinite: OnNonFinite = "discard",
     *,
     sharded: bool = False,
 ) -> Simulation: ...
@@ -89,7 +90,7 @@ def simulate(
     gradient_fn: Callable[[Job], Gradient],
     max_steps: int | None = None,
     max_time: float | None = None,
-    on_nonfinite: Literal["discard", "raise"] = "discard",
+    on_nonfinite: OnNonFinite = "discard",
     *,
     sharded: bool = False,
 ) -> ReplicaSimulation: ...
@@ -103,7 +104,7 @@ def simulate(
     gradient_fn: Callable[[Job], Gradient],
     max_steps: int | None = None,
     max_time: float | None = None,
-    on_nonfinite: Literal["discard", "raise"] = "discard",
+    on_nonfinite: OnNonFinite = "discard",
     *,
     sharded: bool = False,
 ) -> Simulation | ReplicaSimulation:
@@ -134,6 +135,8 @@ def simulate(
             several gradients a step, or has no averaged momentum where the method needs one, a gradient is not one
             tensor per parameter and of its shape, or `max_time` ends before replicas are merged for the first time.
         TypeError: if an argument is of the wrong kind.
+        NonFiniteGradientError: from a step, if a gradient is NaN or infinite and `on_nonfinite` is "raise".
+        NoArrivalError: from a step, if the method waits for jobs of which none will ever finish.
 
     Example:
         >>> import torch
@@ -155,17 +158,11 @@ def simulate(
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"optimizer must be a torch.optim.Optimizer that has been constructed, got {optimizer!r}")
     check_first_order(optimizer)
-    if max_steps is not None and (isinstance(max_steps, bool) or not isinstance(max_steps, (int, np.integer))):
-        raise TypeError(f"max_steps must be an integer >= 0 or None, got {max_steps!r}")
-    if max_time is not None and (
-        isinstance(max_time, bool) or not isinstance(max_time, (int, float, np.integer, np.floating))
-    ):
-        raise TypeError(f"max_time must be a number >= 0, in logical time, or None, got {max_time!r}")
-    if not isinstance(sharded, bool):
-        raise TypeError(f"sharded must be True or False, got {sharded!r}")
-    for name, limit in (("max_steps", max_steps), ("max_time", max_time)):
-        if limit is not None and not limit >= 0:
-            raise ValueError(f"{name} must be >= 0 or None, got {limit!r}")
+    if max_steps is not None:
+        max_steps = count("max_steps", max_steps, at_least=0, note=", or None for no limit")
+    if max_time is not None:
+        max_time = real("max_time", max_time, at_least=0.0, finite=False, note=", or None for no limit")
+    boolean("sharded", sharded)
     if isinstance(parameters, Tensor):
         raise TypeError("parameters must be the tensors that the optimizer steps, in a list, got a single tensor")
     parameters = list(parameters)

@@ -36,8 +36,8 @@ def arguments(**changes: object) -> dict[str, object]:
         ({"parameters": torch.ones(2)}, TypeError, "single tensor"),
         ({"parameters": []}, ValueError, "nothing to train"),
         ({"parameters": [torch.ones(2)]}, ValueError, "which are 1; got 1, of which 0 are among them"),
-        ({"max_steps": -1}, ValueError, "max_steps must be >= 0 or None, got -1"),
-        ({"max_time": math.nan}, ValueError, "max_time must be >= 0 or None, got nan"),
+        ({"max_steps": -1}, ValueError, "max_steps must be at least 0, or None for no limit, got -1"),
+        ({"max_time": math.nan}, ValueError, "max_time must be a number of at least 0, or None for no limit, got nan"),
         ({"on_nonfinite": "skip"}, ValueError, "'skip'"),
     ],
 )
@@ -129,11 +129,11 @@ _TWICE = torch.ones(2)
     ("changes", "error", "message"),
     [
         ({"gradient_fn": None}, TypeError, "gradient_fn must be a function of a job"),
-        ({"max_steps": True}, TypeError, "max_steps must be an integer >= 0 or None, got True"),
-        ({"max_steps": 2.5}, TypeError, "max_steps must be an integer >= 0 or None, got 2.5"),
-        ({"max_steps": "3"}, TypeError, "max_steps must be an integer >= 0 or None, got '3'"),
-        ({"max_time": "3"}, TypeError, "max_time must be a number >= 0"),
-        ({"max_time": True}, TypeError, "max_time must be a number >= 0"),
+        ({"max_steps": True}, TypeError, "max_steps must be an integer of at least 0, or None for no limit, got True"),
+        ({"max_steps": 2.5}, TypeError, "max_steps must be an integer of at least 0, or None for no limit, got 2.5"),
+        ({"max_steps": "3"}, TypeError, "max_steps must be an integer of at least 0, or None for no limit, got '3'"),
+        ({"max_time": "3"}, TypeError, "max_time must be a number of at least 0"),
+        ({"max_time": True}, TypeError, "max_time must be a number of at least 0"),
         (
             {"parameters": [_TWICE, _TWICE], "optimizer": torch.optim.SGD([_TWICE], lr=0.1)},
             ValueError,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,11 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 from typing_extensions import override
 
+from lightning_async.arguments import count, random_seed, real
 from lightning_async.callbacks.gradient_errors import MiniBatches, copied, draw_indices, gradient_errors
 from lightning_async.callbacks.gradient_noise import GradientNoise
 from lightning_async.callbacks.version_folder import new_version
 from lightning_async.data.step_loader import StepLoader
-from lightning_async.simulation.arguments import random_seed, real
 from lightning_async.strategies.scheduled import ScheduledStrategy
 from lightning_async.tail_index import SubWeibullTail, estimate_tail
 
@@ -82,23 +81,22 @@ class GradientNoiseMonitor(Callback):
         folder: str | None = None,
     ) -> None:
         self.steps = _updates(steps)
-        self.every_n_steps = None if every_n_steps is None else _integer("every_n_steps", every_n_steps, 1)
+        self.every_n_steps = None if every_n_steps is None else count("every_n_steps", every_n_steps)
         if not self.steps and every_n_steps is None:
             raise ValueError("steps is empty and every_n_steps is None: give one of them, or nothing is ever measured")
-        self.num_samples = _integer("num_samples", num_samples, 20)
+        self.num_samples = count("num_samples", num_samples, at_least=20)
         self.num_order_statistics = num_order_statistics
         if num_order_statistics is not None:
-            self.num_order_statistics = _integer("num_order_statistics", num_order_statistics, 5)
-            if self.num_order_statistics >= self.num_samples:
-                raise ValueError(
-                    f"num_order_statistics must be in [5, {self.num_samples - 1}], below num_samples="
-                    f"{self.num_samples}; got {num_order_statistics}"
-                )
-        self.confidence = real("confidence", confidence)
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence must be in (0, 1), got {confidence}")
-        self.num_bootstrap = _integer("num_bootstrap", num_bootstrap, 100)
-        self.batch_size = None if batch_size is None else _integer("batch_size", batch_size, 1)
+            self.num_order_statistics = count(
+                "num_order_statistics",
+                num_order_statistics,
+                at_least=5,
+                at_most=self.num_samples - 1,
+                note=f", below num_samples={self.num_samples}",
+            )
+        self.confidence = real("confidence", confidence, above=0.0, below=1.0)
+        self.num_bootstrap = count("num_bootstrap", num_bootstrap, at_least=100)
+        self.batch_size = None if batch_size is None else count("batch_size", batch_size)
         self.seed = random_seed(seed)
         if folder is not None and not isinstance(folder, (str, os.PathLike)):
             raise TypeError(f"folder must be the path of a folder, or None for no plots; got {folder!r}")
@@ -233,15 +231,7 @@ def _shards(trainer: Trainer, loader: DataLoader[Any]) -> list[npt.NDArray[np.in
     return [np.arange(len(loader.dataset), dtype=np.int64)]  # type: ignore[arg-type]
 
 
-def _integer(name: str, value: SupportsIndex, least: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, SupportsIndex):
-        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
-    if operator.index(value) < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-    return operator.index(value)
-
-
 def _updates(steps: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(steps, (Sequence, np.ndarray)) or isinstance(steps, (str, bytes)):
         raise TypeError(f"steps must be a list of numbers of updates, such as [0, 500], got {steps!r}")
-    return tuple(_integer(f"steps[{index}]", step, 0) for index, step in enumerate(steps))
+    return tuple(count(f"steps[{index}]", step, at_least=0) for index, step in enumerate(steps))

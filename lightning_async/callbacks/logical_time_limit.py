@@ -9,8 +9,8 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningModule, Trainer
 from typing_extensions import override
 
+from lightning_async.arguments import real
 from lightning_async.callbacks.strategy import simulated_strategy
-from lightning_async.methods.arguments import positive
 from lightning_async.strategies import ParameterServerStrategy
 
 
@@ -21,7 +21,8 @@ class LogicalTimeLimit(Callback):
         time: the limit > 0, in the unit of the worker times.
 
     Raises:
-        ValueError: if the limit is not positive.
+        TypeError: if the limit is not a number.
+        ValueError: if it is not positive.
 
     Example:
         >>> from lightning.pytorch import Trainer
@@ -31,7 +32,7 @@ class LogicalTimeLimit(Callback):
     """
 
     def __init__(self, time: float) -> None:
-        self.time = positive("time", time)
+        self.time = real("time", time, above=0.0, finite=False)
 
     @override
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

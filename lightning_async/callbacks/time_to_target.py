@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from typing import Any, Literal, SupportsFloat
+from typing import Any, Literal
 
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -14,8 +13,8 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from typing_extensions import override
 
 from lightning_async._compat import logging_step
+from lightning_async.arguments import boolean, choice, count, real
 from lightning_async.callbacks.strategy import simulated_strategy
-from lightning_async.methods.arguments import one_of, positive_int
 
 
 class TimeToTarget(Callback):
@@ -33,8 +32,8 @@ class TimeToTarget(Callback):
         stop: whether training stops when the target is reached.
 
     Raises:
-        ValueError: if `mode` or `window` is not allowed, `value` is not a number, or `metric` is not a name.
-        TypeError: if `stop` is not a bool.
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if `mode` is neither, `window` is below 1, `value` is NaN, or `metric` is empty.
 
     Example:
         >>> from lightning.pytorch import Trainer
@@ -46,16 +45,13 @@ class TimeToTarget(Callback):
         self, metric: str, value: float, mode: Literal["max", "min"], window: int = 1, stop: bool = False
     ) -> None:
         if not isinstance(metric, str) or not metric:
-            raise ValueError(f"metric must be the name of a logged validation metric, got {metric!r}")
-        if isinstance(value, (bool, str)) or not isinstance(value, SupportsFloat) or math.isnan(float(value)):
-            raise ValueError(f"value must be a number, got {value!r}")
-        if not isinstance(stop, bool):
-            raise TypeError(f"stop must be True or False, got {stop!r}")
+            error = ValueError if isinstance(metric, str) else TypeError
+            raise error(f"metric must be the name of a logged validation metric, got {metric!r}")
         self.metric = metric
-        self.value = float(value)
-        self.mode = one_of("mode", mode, ("max", "min"))
-        self.window = positive_int("window", window)
-        self.stop = stop
+        self.value = real("value", value, finite=False)
+        self.mode = choice("mode", mode, ("max", "min"))
+        self.window = count("window", window)
+        self.stop = boolean("stop", stop)
         self.time: float | None = None
         """Logical time at which the target was reached; None if it was not."""
         self._last: deque[float] = deque(maxlen=self.window)

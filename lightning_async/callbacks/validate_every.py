@@ -12,8 +12,8 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from typing_extensions import override
 
 from lightning_async._compat import NEVER, run_validation, validate_after_this_batch, validates_by_the_clock
+from lightning_async.arguments import real
 from lightning_async.callbacks.strategy import simulated_strategy
-from lightning_async.methods.arguments import positive
 
 
 class ValidateEvery(Callback):
@@ -28,7 +28,8 @@ class ValidateEvery(Callback):
         logical_time: distance of the grid > 0, in the unit of the worker times.
 
     Raises:
-        ValueError: if the distance is not positive.
+        TypeError: if the distance is not a number.
+        ValueError: if it is not positive and finite.
 
     Example:
         >>> from lightning.pytorch import Trainer
@@ -43,7 +44,7 @@ class ValidateEvery(Callback):
     """
 
     def __init__(self, logical_time: float) -> None:
-        self.logical_time = positive("logical_time", logical_time)
+        self.logical_time = real("logical_time", logical_time, above=0.0, finite=False)
         if self.logical_time == math.inf:
             raise ValueError("logical_time must be finite; to validate never, use Trainer(limit_val_batches=0)")
         self._passed = 0

@@ -12,12 +12,13 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from lightning_async.arguments import choice, count
 from lightning_async.coding.allocation_dp import dynamic_program
 from lightning_async.coding.allocation_exact import prefix_search
 from lightning_async.coding.allocation_greedy import equal_split, marginal_greedy
 from lightning_async.coding.allocation_lagrangian import envelope_search
 from lightning_async.coding.allocation_top_k import top_k_search
-from lightning_async.coding.validation import FloatArray, IntArray, as_count, as_crest_factors, as_probabilities
+from lightning_async.coding.validation import FloatArray, IntArray, as_crest_factors, as_probabilities
 from lightning_async.coding.variance import QuantizerName, check_zmax, utility_slopes, utility_table
 
 AllocationMethod: TypeAlias = Literal["exact", "dp", "top_k", "greedy", "equal"]
@@ -50,6 +51,7 @@ def allocate_bits(
         Bits of every worker. All zero if the budget leaves no worker a bit that helps.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: For probabilities outside [0, 1], a negative budget, or an unknown method or quantizer.
 
     Example:
@@ -58,9 +60,8 @@ def allocate_bits(
     """
     straggling = as_probabilities(p)
     crest = as_crest_factors(kappa, straggling.size)
-    total = as_count(budget, "budget", least=0)
-    if method not in get_args(AllocationMethod):
-        raise ValueError(f"method {method!r} is not known; choose one of {', '.join(get_args(AllocationMethod))}.")
+    total = count("budget", budget, at_least=0)
+    choice("method", method, get_args(AllocationMethod))
     order = np.argsort(straggling, kind="stable")
     table = utility_table(straggling, crest, quantizer, check_zmax(zmax))[order]
     bits = np.zeros(straggling.size, dtype=np.int64)

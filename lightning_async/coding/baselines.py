@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lightning_async.arguments import count
 from lightning_async.coding.codes import GradientCode
 from lightning_async.coding.decoders import FixedDecoder, GroupDecoder, LeastSquaresDecoder, SurvivorMean
-from lightning_async.coding.validation import FloatArray, IntArray, as_count, as_probabilities
+from lightning_async.coding.validation import FloatArray, IntArray, as_probabilities
 
 
 def uncoded(p: npt.ArrayLike, *, partitions: int, importance: bool = True) -> GradientCode:
@@ -22,6 +23,7 @@ def uncoded(p: npt.ArrayLike, *, partitions: int, importance: bool = True) -> Gr
         importance: Weight messages by 1 / (1 - p_i), unbiased; otherwise ignore stragglers: the mean of the survivors.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If an importance weight would be infinite.
 
     Example:
@@ -29,7 +31,7 @@ def uncoded(p: npt.ArrayLike, *, partitions: int, importance: bool = True) -> Gr
         [1.0, 2.0]
     """
     straggling = as_probabilities(p)
-    assignment = _one_each(straggling.size, as_count(partitions, "partitions"))
+    assignment = _one_each(straggling.size, count("partitions", partitions))
     if not importance:
         return GradientCode(assignment, SurvivorMean(assignment))
     _require_arrivals(straggling, np.any(assignment != 0, axis=1))
@@ -48,6 +50,7 @@ def sgc(p: npt.ArrayLike, *, partitions: int, replication: int = 2, seed: int = 
         seed: Of the random assignment.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If fewer than d workers ever arrive.
 
     Example:
@@ -58,7 +61,7 @@ def sgc(p: npt.ArrayLike, *, partitions: int, replication: int = 2, seed: int = 
     alive = np.flatnonzero(straggling < 1.0)
     _check_replication(replication, alive.size, "workers that ever arrive")
     rng = np.random.default_rng(seed)
-    assignment = np.zeros((straggling.size, as_count(partitions, "partitions")))
+    assignment = np.zeros((straggling.size, count("partitions", partitions)))
     for j in range(partitions):
         assignment[rng.choice(alive, size=replication, replace=False), j] = 1.0
     assignment *= _inverse_arrival(straggling)[:, None] / replication
@@ -79,6 +82,10 @@ def bgc(
         rescale: Weights 1 / (d (1 - p_i)), unbiased over the draw of A; False for weights 1 as published, biased.
         seed: Of the random assignment.
 
+    Raises:
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If d is above the number of workers.
+
     Example:
         >>> bgc([0.5, 0.5], partitions=1, replication=2).decoder.weights(np.array([True, True])).tolist()
         [1.0, 1.0]
@@ -86,7 +93,7 @@ def bgc(
     straggling = as_probabilities(p)
     _check_replication(replication, straggling.size, "workers")
     rng = np.random.default_rng(seed)
-    draw = rng.random((straggling.size, as_count(partitions, "partitions")))
+    draw = rng.random((straggling.size, count("partitions", partitions)))
     assignment = (draw < replication / straggling.size).astype(np.float64)
     weights = _inverse_arrival(straggling) / replication if rescale else np.ones(straggling.size)
     return GradientCode(assignment, FixedDecoder(weights))
@@ -105,6 +112,7 @@ def erasure_head(p: npt.ArrayLike, *, partitions: int, replication: int = 2, res
             survivor a group as published, biased.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the rescaled version has a group that never arrives.
 
     Example:
@@ -116,13 +124,13 @@ def erasure_head(p: npt.ArrayLike, *, partitions: int, replication: int = 2, res
     _check_replication(replication, workers, "workers")
     groups = np.empty(workers, dtype=np.int64)
     groups[np.argsort(straggling, kind="stable")] = np.arange(workers) // replication
-    count = int(groups.max()) + 1
-    lost = np.array([np.prod(straggling[groups == g]) for g in range(count)])
-    sorted_owner = np.arange(as_count(partitions, "partitions")) * workers // partitions
+    num_groups = int(groups.max()) + 1
+    lost = np.array([np.prod(straggling[groups == g]) for g in range(num_groups)])
+    sorted_owner = np.arange(count("partitions", partitions)) * workers // partitions
     assignment = (groups[:, None] == (sorted_owner // replication)[None, :]).astype(np.float64)
     if rescale and np.any(lost == 1.0):
         raise ValueError("Every worker of one group has p = 1; use larger groups (replication) or rescale=False.")
-    scale = 1.0 / (1.0 - lost) if rescale else np.ones(count)
+    scale = 1.0 / (1.0 - lost) if rescale else np.ones(num_groups)
     return GradientCode(assignment, GroupDecoder(groups, scale, average=rescale))
 
 
@@ -138,20 +146,21 @@ def fractional_repetition(workers: int, *, partitions: int, tolerance: int = 1) 
         tolerance: Stragglers s that are tolerated.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If s + 1 does not divide the number of workers.
 
     Example:
         >>> fractional_repetition(4, partitions=4).assignment.tolist()[0]
         [1.0, 1.0, 0.0, 0.0]
     """
-    size = as_count(tolerance, "tolerance", least=0) + 1
-    if as_count(workers, "workers") % size:
+    size = count("tolerance", tolerance, at_least=0) + 1
+    if count("workers", workers) % size:
         raise ValueError(
             f"A fractional repetition code needs tolerance + 1 to divide the workers; got {size} and {workers}. "
             "Use the cyclic code, which works for any number."
         )
     groups = np.arange(workers) // size
-    owner = _owners(workers, as_count(partitions, "partitions"))
+    owner = _owners(workers, count("partitions", partitions))
     assignment = (groups[:, None] == (owner // size)[None, :]).astype(np.float64)
     return GradientCode(assignment, LeastSquaresDecoder(assignment))
 
@@ -169,6 +178,7 @@ def cyclic(workers: int, *, partitions: int, tolerance: int = 1, seed: int = 0) 
         seed: Of the random space.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If ``tolerance`` is not below ``workers``.
 
     Example:
@@ -177,13 +187,13 @@ def cyclic(workers: int, *, partitions: int, tolerance: int = 1, seed: int = 0) 
         >>> np.round(weights @ code.assignment, 6).tolist()
         [1.0, 1.0, 1.0]
     """
-    size = as_count(tolerance, "tolerance", least=0)
-    if size >= as_count(workers, "workers"):
+    size = count("tolerance", tolerance, at_least=0)
+    if size >= count("workers", workers):
         raise ValueError(f"tolerance must be below the number of workers ({workers}); got {tolerance}.")
     # A small minor of the random matrix would make huge coefficients; keep the tamest of a few draws.
     rng = np.random.default_rng(seed)
     square = min((_cyclic_square(workers, size, rng) for _ in range(20)), key=lambda rows: float(np.abs(rows).max()))
-    assignment = square[:, _owners(workers, as_count(partitions, "partitions"))]
+    assignment = square[:, _owners(workers, count("partitions", partitions))]
     return GradientCode(assignment, LeastSquaresDecoder(assignment))
 
 
@@ -225,5 +235,5 @@ def _require_arrivals(p: FloatArray, needed: npt.NDArray[np.bool_]) -> None:
 
 
 def _check_replication(replication: int, available: int, what: str) -> None:
-    if as_count(replication, "replication") > available:
+    if count("replication", replication) > available:
         raise ValueError(f"replication must be at most the number of {what} ({available}); got {replication}.")

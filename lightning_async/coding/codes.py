@@ -59,6 +59,7 @@ def code_from_effective(effective: npt.ArrayLike, p: npt.ArrayLike) -> GradientC
     """The code whose rows sum to 1 and whose fixed weights w_i = s_i / (1 - p_i) make B the given matrix.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a worker that never arrives (p = 1) has a row that is not zero.
     """
     rows = np.asarray(effective, dtype=np.float64)
@@ -98,6 +99,7 @@ def optimal_code(
         rotations: Rotated copies of the spread fill.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: As `loads` and the fill; for an unknown fill.
 
     Example:
@@ -120,6 +122,17 @@ def osgc(
     """Optimal stochastic gradient code, blind to quantisation: loads in proportion to (1 - p) / p.
 
     Song and Choi 2025 (arXiv 2510.22539).
+
+    Args:
+        p: Straggling probabilities.
+        partitions: Number of partitions K.
+        fill: How the loads are laid over the partitions: ``"interval"``, ``"alias"`` or ``"spread"``.
+        cap: Largest load of a worker in partitions, see `loads`.
+        rotations: Rotated copies of the spread fill.
+
+    Raises:
+        TypeError: If an argument is of the wrong kind.
+        ValueError: As `loads` and the fill; for an unknown fill.
 
     Example:
         >>> osgc([0.5, 0.8], partitions=5).decoder.weights(np.array([True, True])).round(6).tolist()

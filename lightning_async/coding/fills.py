@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.coding.validation import FloatArray, as_count
+from lightning_async.arguments import array, count
+from lightning_async.coding.validation import FloatArray
 
 
 def interval_fill(loads: npt.ArrayLike, partitions: int) -> FloatArray:
@@ -23,6 +24,7 @@ def interval_fill(loads: npt.ArrayLike, partitions: int) -> FloatArray:
         partitions: Number of partitions K.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the loads are negative or do not add up to the number of partitions.
 
     Example:
@@ -49,6 +51,7 @@ def alias_fill(loads: npt.ArrayLike, partitions: int) -> FloatArray:
         partitions: Number of partitions K, at least the number of workers with a positive load.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If there are fewer partitions than used workers, or the loads do not add up.
 
     Example:
@@ -99,6 +102,7 @@ def spread_fill(loads: npt.ArrayLike, partitions: int, rotations: int = 4) -> Fl
         rotations: Number of rotated copies r.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the loads do not add up or ``rotations`` is below 1.
 
     Example:
@@ -106,15 +110,15 @@ def spread_fill(loads: npt.ArrayLike, partitions: int, rotations: int = 4) -> Fl
         [[0.5, 0.5], [0.5, 0.5]]
     """
     base = interval_fill(loads, partitions)
-    count = as_count(rotations, "rotations")
-    shifts = [t * partitions // count for t in range(count)]
+    copies = count("rotations", rotations)
+    shifts = [t * partitions // copies for t in range(copies)]
     average: FloatArray = np.mean([np.roll(base, shift, axis=1) for shift in shifts], axis=0, dtype=np.float64)
     return average
 
 
 def _check_loads(loads: npt.ArrayLike, partitions: int) -> FloatArray:
-    sizes = np.array(loads, dtype=np.float64)
-    total = as_count(partitions, "partitions")
+    sizes = array("loads", loads)
+    total = count("partitions", partitions)
     if sizes.ndim != 1 or not sizes.size or not np.all(sizes >= 0) or not np.isclose(sizes.sum(), total, rtol=1e-9):
         raise ValueError(
             f"loads must be a vector of row sums, not negative, that add up to the {partitions} partitions, as "

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.coding.validation import FloatArray, as_bits, as_count, as_crest_factors, as_probabilities
+from lightning_async.arguments import count
+from lightning_async.coding.validation import FloatArray, as_bits, as_crest_factors, as_probabilities
 from lightning_async.coding.variance import QuantizerName, relative_variance, worker_utility
 
 
@@ -34,6 +35,7 @@ def loads(
             filling). None for no limit.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If no worker is useful (no bits, or all straggle for certain), or the cap is too small for the used
             workers to hold all partitions.
 
@@ -51,9 +53,10 @@ def proportional_loads(utilities: FloatArray, partitions: int, *, cap: float | N
     """Loads in proportion to utilities, no larger than ``cap``; workers of infinite utility share first.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If all utilities are zero, or the cap cannot be kept.
     """
-    total = float(as_count(partitions, "partitions"))
+    total = float(count("partitions", partitions))
     used = int((utilities > 0).sum())
     if not used:
         raise ValueError(

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from lightning_async.arguments import count
 from lightning_async.coding.buckets import (
     CHUNK,
     bucket_lengths,
@@ -27,7 +28,7 @@ from lightning_async.coding.buckets import (
 )
 from lightning_async.coding.message import Message
 from lightning_async.coding.packing import pack_valid, unpack
-from lightning_async.coding.validation import MAX_BITS, as_count
+from lightning_async.coding.validation import MAX_BITS
 from lightning_async.coding.variance import QuantizerName
 
 
@@ -82,7 +83,7 @@ class _MinMaxQuantizer(Quantizer):
     subtractive: ClassVar[bool]
 
     def __init__(self, bucket: int = 512, *, symmetric: bool = False) -> None:
-        self.bucket = as_count(bucket, "bucket")
+        self.bucket = count("bucket", bucket)
         self.symmetric = symmetric
 
     def _ranges(self, vector: Tensor) -> tuple[Tensor, Tensor]:

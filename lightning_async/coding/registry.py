@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy.typing as npt
 
+from lightning_async.arguments import choice
 from lightning_async.coding.baselines import bgc, cyclic, erasure_head, fractional_repetition, sgc, uncoded
 from lightning_async.coding.codes import Fill, GradientCode, optimal_code, osgc
 from lightning_async.coding.decoders import Decoder, FixedDecoder
@@ -23,22 +24,25 @@ QUANTIZERS: dict[QuantizerName, type[Quantizer]] = {
     "none": NoQuantizer,
 }
 
-CODE_NAMES = (*get_args(Fill), "osgc", "uncoded", "survivors", "sgc", "bgc", "ehd", "frc", "cyclic")
-DECODER_NAMES = ("own", "min_mse", "regularized", "set_aware", "lmmse")
+CodeName: TypeAlias = Literal[Fill, "osgc", "uncoded", "survivors", "sgc", "bgc", "ehd", "frc", "cyclic"]
+DecoderName: TypeAlias = Literal["own", "min_mse", "regularized", "set_aware", "lmmse"]
+
+CODE_NAMES: tuple[CodeName, ...] = get_args(CodeName)
+DECODER_NAMES: tuple[DecoderName, ...] = get_args(DecoderName)
 
 
 def make_quantizer(name: QuantizerName, *, bucket: int = 512) -> Quantizer:
     """A quantiser by name; ``bucket`` is for those that have buckets.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: For an unknown name.
 
     Example:
         >>> make_quantizer("qsgd", bucket=64).min_bits
         2
     """
-    if name not in QUANTIZERS:
-        raise ValueError(f"quantizer {name!r} is not known; choose one of {', '.join(QUANTIZERS)}.")
+    choice("quantizer", name, tuple(QUANTIZERS))
     if name == "dither":
         return SubtractiveDither(bucket)
     if name == "rounding":
@@ -80,12 +84,14 @@ def make_code(
         seed: Of the random codes.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: For an unknown name, and as the code itself.
 
     Example:
         >>> make_code("cyclic", [5, 5, 5], [0.1, 0.2, 0.3], partitions=3, kappa=9.4).load
         2.0
     """
+    choice("code", name, CODE_NAMES)
     workers = as_probabilities(p).size
     for fill in get_args(Fill):
         if name == fill:
@@ -104,9 +110,7 @@ def make_code(
         return erasure_head(p, partitions=partitions, replication=replication, rescale=rescale)
     if name == "frc":
         return fractional_repetition(workers, partitions=partitions, tolerance=replication - 1)
-    if name == "cyclic":
-        return cyclic(workers, partitions=partitions, tolerance=replication - 1, seed=seed)
-    raise ValueError(f"code {name!r} is not known; choose one of {', '.join(CODE_NAMES)}.")
+    return cyclic(workers, partitions=partitions, tolerance=replication - 1, seed=seed)
 
 
 def make_decoder(
@@ -125,6 +129,7 @@ def make_decoder(
         strength: lambda of the regularized decoder.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: For an unknown name, or a code without fixed weights.
 
     Example:
@@ -133,8 +138,7 @@ def make_decoder(
         >>> make_decoder("min_mse", code, [0.5, 0.5], [0.5, 0.5]).weights(np.array([True, True])).tolist()
         [1.0, 1.0]
     """
-    if name not in DECODER_NAMES:
-        raise ValueError(f"decoder {name!r} is not known; choose one of {', '.join(DECODER_NAMES)}.")
+    choice("decoder", name, DECODER_NAMES)
     if name == "own":
         return code.decoder
     if name in ("set_aware", "lmmse"):

@@ -12,6 +12,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from lightning_async.arguments import count
 from lightning_async.coding.buckets import (
     CHUNK,
     bucket_lengths,
@@ -27,7 +28,6 @@ from lightning_async.coding.buckets import (
 from lightning_async.coding.message import Message
 from lightning_async.coding.packing import pack_valid, unpack
 from lightning_async.coding.quantizers import Quantizer
-from lightning_async.coding.validation import as_count
 
 
 class _SignMagnitude(Quantizer):
@@ -115,7 +115,7 @@ class QSGD(_SignMagnitude):
     name = "qsgd"
 
     def __init__(self, bucket: int = 512) -> None:
-        self.bucket = as_count(bucket, "bucket")
+        self.bucket = count("bucket", bucket)
 
     def _bucket(self, length: int) -> int:
         return self.bucket

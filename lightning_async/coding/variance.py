@@ -12,11 +12,11 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from lightning_async.arguments import choice, count
 from lightning_async.coding.validation import (
     MAX_BITS,
     FloatArray,
     as_bits,
-    as_count,
     as_crest_factors,
     as_probabilities,
 )
@@ -36,19 +36,21 @@ def relative_variance(bits: npt.ArrayLike, kappa: npt.ArrayLike, quantizer: Quan
     Returns:
         Relative variances, of the common shape of ``bits`` and ``kappa``; infinite where too few bits are given.
 
+    Raises:
+        ValueError: For an unknown quantizer, or shapes that cannot be broadcast.
+
     Example:
         >>> float(relative_variance(2, 9.0, "rounding"))
         1.0
     """
+    choice("quantizer", quantizer, get_args(QuantizerName))
     z, crest = np.broadcast_arrays(np.asarray(bits, dtype=np.float64), np.asarray(kappa, dtype=np.float64))
     if quantizer == "none":
         return np.where(z >= 1, 0.0, np.inf)
     if quantizer in ("dither", "rounding"):
         steps, share = np.exp2(z) - 1.0, 3.0 if quantizer == "dither" else 1.0
-    elif quantizer in ("qsgd", "norm"):
-        steps, share = np.exp2(np.maximum(z, 1.0) - 1.0) - 1.0, 4.0
     else:
-        raise ValueError(f"quantizer {quantizer!r} is not known; choose one of {', '.join(get_args(QuantizerName))}.")
+        steps, share = np.exp2(np.maximum(z, 1.0) - 1.0) - 1.0, 4.0
     usable = steps > 0
     result: FloatArray = np.where(usable, crest / (share * np.where(usable, steps, 1.0) ** 2), np.inf)
     return result
@@ -86,7 +88,8 @@ def utility(z: npt.ArrayLike, p: npt.ArrayLike, *, kappa: npt.ArrayLike, quantiz
         quantizer: Name of the quantiser, see `relative_variance`.
 
     Raises:
-        ValueError: For probabilities outside [0, 1], bits that are not whole numbers from 0 to 16, or wrong shapes.
+        TypeError: For bits that are not whole numbers, and for what is not a number at all.
+        ValueError: For probabilities outside [0, 1], bits that are not from 0 to 16, or wrong shapes.
 
     Example:
         >>> round(utility([4, 4, 0, 0], [0.2] * 4, kappa=9.0, quantizer="rounding"), 6)
@@ -99,7 +102,10 @@ def utility(z: npt.ArrayLike, p: npt.ArrayLike, *, kappa: npt.ArrayLike, quantiz
 
 
 def check_zmax(zmax: int) -> int:
-    """Check the largest number of bits a worker may use."""
-    if as_count(zmax, "zmax") > MAX_BITS:
-        raise ValueError(f"zmax must be at most {MAX_BITS}, the widest index that is packed; got {zmax}.")
-    return int(zmax)
+    """Check the largest number of bits a worker may use.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is not from 1 to 16.
+    """
+    return count("zmax", zmax, at_most=MAX_BITS, note=", the widest index that is packed")

@@ -13,6 +13,7 @@ from lightning_async.methods.local_sgd import LocalSGD
 from lightning_async.methods.loscar import LOSCAR
 from lightning_async.methods.malenia_sgd import MaleniaSGD
 from lightning_async.methods.minibatch_sgd import MinibatchSGD
+from lightning_async.methods.nonfinite import NonFiniteGradientError
 from lightning_async.methods.parameter_agnostic_ringmaster import ParameterAgnosticRingmaster
 from lightning_async.methods.rennala_sgd import RennalaSGD
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -35,6 +36,7 @@ __all__ = [
     "MaleniaSGD",
     "Method",
     "MinibatchSGD",
+    "NonFiniteGradientError",
     "ParameterAgnosticRingmaster",
     "RennalaSGD",
     "ReplicaMethod",

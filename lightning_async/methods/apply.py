@@ -68,12 +68,8 @@ def check_momentum(optimizer: Optimizer, method: Method) -> None:
 
 def optimizer_step(optimizer: Optimizer, method: Method, step: Step) -> None:
     """`optimizer.step()` of the size that the method wants for this step."""
-    multiplier, momentum = method.lr_multiplier(step), method.momentum(step)
-    if multiplier == 1.0 and momentum is None:
+    with scaling(optimizer, method, step):
         optimizer.step()
-    else:
-        with step_scaling(optimizer, multiplier, momentum):
-            optimizer.step()
 
 
 @contextmanager

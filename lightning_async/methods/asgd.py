@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Literal
+from typing import get_args
 
-from lightning_async.methods.arguments import one_of
+from lightning_async.arguments import choice
 from lightning_async.methods.base import Direction, Gradient, Method
-from lightning_async.methods.dispatch import UniformDispatch
+from lightning_async.methods.dispatch import Dispatch, UniformDispatch
 from lightning_async.simulation import Cluster, Step
 
 
@@ -24,13 +24,14 @@ class ASGD(Method):
             of their own, so that fast ones do not dominate (Koloskova et al. 2022, arXiv 2206.08307, Algorithm 3).
 
     Raises:
+        TypeError: if `dispatch` is not a string.
         ValueError: if `dispatch` is neither.
     """
 
     supports_sparse = True
 
-    def __init__(self, dispatch: Literal["finisher", "uniform"] = "finisher") -> None:
-        self.dispatch = one_of("dispatch", dispatch, ("finisher", "uniform"))
+    def __init__(self, dispatch: Dispatch = "finisher") -> None:
+        self.dispatch = choice("dispatch", dispatch, get_args(Dispatch))
 
     def steps(self, cluster: Cluster) -> Iterator[Step]:
         """One update per arrival."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from lightning_async.methods.arguments import positive
+from lightning_async.arguments import real
 from lightning_async.methods.asgd import ASGD
+from lightning_async.methods.dispatch import Dispatch
 
 
 class ClippedASGD(ASGD):
@@ -21,11 +20,12 @@ class ClippedASGD(ASGD):
         dispatch: who gets the next job; see `ASGD`.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if `clip` is not positive, or `dispatch` is unknown.
     """
 
     supports_sparse = False
 
-    def __init__(self, clip: float, dispatch: Literal["finisher", "uniform"] = "finisher") -> None:
+    def __init__(self, clip: float, dispatch: Dispatch = "finisher") -> None:
         super().__init__(dispatch)
-        self.clip = positive("clip", clip)
+        self.clip = real("clip", clip, above=0.0, finite=False)

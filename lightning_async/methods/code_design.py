@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 
 from lightning_async.coding import AllocationMethod, Fill, GradientCode, QuantizerName, allocate_bits, make_code
-from lightning_async.coding.registry import QUANTIZERS
+from lightning_async.coding.registry import QUANTIZERS, CodeName
 from lightning_async.coding.validation import BoolArray, FloatArray, IntArray
-
-CodeName: TypeAlias = Literal[
-    "interval", "alias", "spread", "osgc", "uncoded", "survivors", "sgc", "bgc", "ehd", "frc", "cyclic"
-]
 
 OPTIMAL_CODES: tuple[str, ...] = get_args(Fill)
 """Codes that are made for the bits; the others are blind to them."""

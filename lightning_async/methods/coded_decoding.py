@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightning_async.coding import Decoder, Quantizer, combine, make_decoder, relative_variance
+from lightning_async.coding.registry import DecoderName
 from lightning_async.methods.base import Direction, Gradient
 from lightning_async.methods.code_design import CodePlan
 from lightning_async.methods.coded_messages import Messages, PartitionGradients
 from lightning_async.methods.coded_statistics import Statistics
 from lightning_async.methods.coded_step import CodedStep
-
-DecoderName: TypeAlias = Literal["own", "min_mse", "regularized", "set_aware", "lmmse"]
 
 KNOWING_CORRELATION: tuple[DecoderName, ...] = ("set_aware", "lmmse")
 """Decoders that make use of rho."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from lightning_async.methods.arguments import one_of, positive_int
+from lightning_async.arguments import choice, count
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.simulation import Cluster, Step
+
+_OR_NONE = ", or None for the number of workers"
 
 
 class DelayAdaptiveASGD(Method):
@@ -21,14 +23,15 @@ class DelayAdaptiveASGD(Method):
         concurrency: C; the number of workers if None.
 
     Raises:
-        ValueError: if `rule` is neither, or `concurrency` is not a positive integer.
+        TypeError: if `rule` is not a string, or `concurrency` not an integer.
+        ValueError: if `rule` is neither, or `concurrency` is below 1.
     """
 
     supports_sparse = True
 
     def __init__(self, rule: Literal["scale", "drop"] = "scale", concurrency: int | None = None) -> None:
-        self.rule = one_of("rule", rule, ("scale", "drop"))
-        self.concurrency = None if concurrency is None else positive_int("concurrency", concurrency)
+        self.rule = choice("rule", rule, ("scale", "drop"))
+        self.concurrency = None if concurrency is None else count("concurrency", concurrency, note=_OR_NONE)
         self._num_workers: int | None = None
 
     def steps(self, cluster: Cluster) -> Iterator[Step]:

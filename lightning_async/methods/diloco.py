@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lightning_async.arguments import real
 from lightning_async.methods.merging import Mixing, working_dtype
 from lightning_async.methods.replica_method import DenseMethod
-from lightning_async.simulation.arguments import real
 
 
 class DiLoCo(DenseMethod):
@@ -24,6 +24,7 @@ class DiLoCo(DenseMethod):
         outer_momentum: its momentum, in [0, 1).
 
     Raises:
+        TypeError: if an argument is not a number.
         ValueError: if an argument is out of range.
 
     Example:
@@ -36,9 +37,7 @@ class DiLoCo(DenseMethod):
     def __init__(self, compute_window: float, outer_lr: float = 0.7, outer_momentum: float = 0.9) -> None:
         super().__init__(compute_window)
         self.outer_lr = real("outer_lr", outer_lr, above=0.0)
-        self.outer_momentum = real("outer_momentum", outer_momentum, at_least=0.0)
-        if self.outer_momentum >= 1.0:
-            raise ValueError(f"outer_momentum must be in [0, 1), got {outer_momentum!r}")
+        self.outer_momentum = real("outer_momentum", outer_momentum, at_least=0.0, below=1.0)
         self.rule = Mixing(0.0)
         self._outer: Tensor | None = None
         self._momentum: Tensor | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from lightning_async.simulation import Cluster
 
-Dispatch = Literal["finisher", "uniform"]
+Dispatch: TypeAlias = Literal["finisher", "uniform"]
+"""The worker that has just finished, or one drawn uniformly."""
 
 _DOMAIN = 0x6469737061746368  # separates these draws from the worker times that come from the same seed
 _BLOCK = 1024

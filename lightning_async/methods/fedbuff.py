@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 
 from torch import Tensor
 
-from lightning_async.methods.arguments import nonnegative_finite, positive_finite, positive_int
+from lightning_async.arguments import count, real
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.gradient_table import accumulate, divided
 from lightning_async.simulation import Cluster, Job, Step
@@ -39,7 +39,8 @@ class FedBuff(Method):
         staleness_exponent: a >= 0 in the weights (1 + delay)^(-a); 0 for equal weights.
 
     Raises:
-        ValueError: if an argument is not such a number.
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if an argument is out of range.
 
     Example:
         >>> from lightning_async.simulation import FixedTimes, SimulatedCluster
@@ -50,15 +51,15 @@ class FedBuff(Method):
     """
 
     def __init__(self, buffer: int, local_steps: int, local_lr: float, *, staleness_exponent: float = 0.5) -> None:
-        self.buffer = positive_int("buffer", buffer)
-        self.local_steps = positive_int("local_steps", local_steps)
-        self.local_lr = positive_finite("local_lr", local_lr)
-        self.staleness_exponent = nonnegative_finite("staleness_exponent", staleness_exponent)
+        self.buffer = count("buffer", buffer)
+        self.local_steps = count("local_steps", local_steps)
+        self.local_lr = real("local_lr", local_lr, above=0.0)
+        self.staleness_exponent = real("staleness_exponent", staleness_exponent, at_least=0.0)
 
     def steps(self, cluster: Cluster) -> Iterator[Step]:
         """One update per `buffer` arrivals."""
         cluster.dispatch_all(version=0)
-        for k in count():
+        for k in itertools.count():
             jobs: list[Job] = []
             while True:
                 arrival = cluster.next_arrival()

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import count
 from typing import Any, cast, get_args
 
 import numpy as np
 
+from lightning_async.arguments import boolean, choice, count, real
 from lightning_async.coding import AllocationMethod, QuantizerName, make_quantizer
-from lightning_async.coding.registry import QUANTIZERS
-from lightning_async.coding.validation import MAX_BITS, as_count
+from lightning_async.coding.registry import CODE_NAMES, DECODER_NAMES, QUANTIZERS, CodeName, DecoderName
+from lightning_async.coding.validation import MAX_BITS
 from lightning_async.coding.variance import check_zmax
-from lightning_async.methods.arguments import boolean, one_of, positive, positive_finite
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.code_design import (
     FIXED_WEIGHT_CODES,
     OPTIMAL_CODES,
     CodeDesign,
-    CodeName,
     gaussian_crest_factor,
 )
-from lightning_async.methods.coded_decoding import DecoderName, Receiver
+from lightning_async.methods.coded_decoding import Receiver
 from lightning_async.methods.coded_step import CodedStep
 from lightning_async.methods.straggling import Straggling, straggling
 from lightning_async.simulation import Cluster, Job, SimulatedCluster, Step
@@ -74,7 +73,7 @@ class GradientCoding(Method):
             to that of the full gradient.
 
     Raises:
-        TypeError: if a flag is not a bool.
+        TypeError: if an argument is of the wrong kind.
         ValueError: if an argument has a value that is not allowed; at the start of a run, if `bits` does not fit the
             number of workers or leaves none of them enough, or the code cannot be made.
 
@@ -111,32 +110,27 @@ class GradientCoding(Method):
         replan: int = 64,
         measure_error: bool = False,
     ) -> None:
-        self.code = one_of("code", code, get_args(CodeName))
-        self.quantizer = one_of("quantizer", quantizer, get_args(QuantizerName))
+        self.code = choice("code", code, CODE_NAMES)
+        self.quantizer = choice("quantizer", quantizer, tuple(QUANTIZERS))
         self.bits = _bits(bits, QUANTIZERS[quantizer].min_bits)
         self.decoder = _decoder("decoder", decoder, code)
-        self.partitions = as_count(partitions, "partitions")
-        self.deadline = positive_finite("deadline", deadline)
+        self.partitions = count("partitions", partitions)
+        self.deadline = real("deadline", deadline, above=0.0)
         self.second = None if second is None else _decoder("second", second, code)
-        self.allocation = None if allocation is None else one_of("allocation", allocation, get_args(AllocationMethod))
+        self.allocation = None if allocation is None else choice("allocation", allocation, get_args(AllocationMethod))
         self.zmax = check_zmax(zmax)
-        self.kappa = None if kappa is None else positive_finite("kappa", kappa)
-        self.bucket = as_count(bucket, "bucket")
+        self.kappa = None if kappa is None else real("kappa", kappa, above=0.0)
+        self.bucket = count("bucket", bucket)
         lowest = -1.0 / max(self.partitions - 1, 1)
-        if rho is not None and (
-            isinstance(rho, (bool, np.bool_))
-            or not isinstance(rho, (int, float, np.number))
-            or not lowest <= rho <= 1.0
-        ):
-            raise ValueError(f"rho must be in [{lowest:.4g}, 1] for {partitions} partitions, or None; got {rho!r}")
-        self.rho = rho
-        self.strength = positive("strength", strength)
-        self.replication = as_count(replication, "replication")
+        between = f" for {self.partitions} partitions, or None"
+        self.rho = None if rho is None else real("rho", rho, at_least=lowest, at_most=1.0, note=between)
+        self.strength = real("strength", strength, above=0.0, finite=False)
+        self.replication = count("replication", replication)
         self.rescale = boolean("rescale", rescale)
-        self.cap = None if cap is None else positive("cap", cap)
-        self.rotations = as_count(rotations, "rotations")
+        self.cap = None if cap is None else real("cap", cap, above=0.0, finite=False)
+        self.rotations = count("rotations", rotations)
         self.counted = boolean("counted", counted)
-        self.replan = as_count(replan, "replan")
+        self.replan = count("replan", replan)
         self.measure_error = boolean("measure_error", measure_error)
         self._coordinates: int | None = None
 
@@ -155,7 +149,7 @@ class GradientCoding(Method):
 
     def _rounds(self, cluster: Cluster, design: CodeDesign, stragglers: Straggling) -> Iterator[Step]:
         everything = np.arange(self.partitions)
-        for k in count():
+        for k in itertools.count():
             plan = design.plan(stragglers.probabilities(k))
             jobs = [cluster.dispatch(worker, version=k) for worker in cluster.workers]
             in_time = np.zeros(len(jobs), dtype=np.bool_)
@@ -265,20 +259,19 @@ class GradientCoding(Method):
 
 def _bits(bits: object, least: int) -> int | tuple[int, ...]:
     if isinstance(bits, (str, bytes)) or not isinstance(bits, Sequence):
-        return as_count(cast("int", bits), "bits")
-    wrong = [
-        (worker, z) for worker, z in enumerate(bits) if type(z) is not int or not (z == 0 or least <= z <= MAX_BITS)
-    ]
-    if wrong or not any(bits):
+        return count("bits", cast("int", bits), note=" in all, or one number for each worker")
+    checked = tuple(count(f"bits[{worker}]", z, at_least=0) for worker, z in enumerate(bits))
+    wrong = [worker for worker, z in enumerate(checked) if not (z == 0 or least <= z <= MAX_BITS)]
+    if wrong or not any(checked):
         raise ValueError(
             f"bits, one for each worker, must be 0 (not used) or {least} to {MAX_BITS} for this quantizer, and not all "
-            f"0; got {list(bits)}" + (f", of which that of worker {wrong[0][0]} is wrong" if wrong else "")
+            f"0; got {list(checked)}" + (f", of which that of worker {wrong[0]} is wrong" if wrong else "")
         )
-    return tuple(bits)
+    return checked
 
 
 def _decoder(name: str, decoder: DecoderName, code: str) -> DecoderName:
-    if one_of(name, decoder, get_args(DecoderName)) != "own" and code not in FIXED_WEIGHT_CODES:
+    if choice(name, decoder, DECODER_NAMES) != "own" and code not in FIXED_WEIGHT_CODES:
         raise ValueError(
             f"{name}={decoder!r} starts from weights that do not depend on who arrives, which the code {code!r} does "
             f"not have; use {name}='own', or one of the codes {', '.join(FIXED_WEIGHT_CODES)}"

@@ -15,6 +15,7 @@ class LocalSGD(DenseMethod):
         compute_window: logical time for local steps between two averages, at least the fastest worker's step.
 
     Raises:
+        TypeError: if the window is not a number.
         ValueError: if the window is not positive and finite.
 
     Example:

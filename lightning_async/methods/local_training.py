@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lightning_async.methods.message import Message
+from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.methods.replicas import Replicas
 from lightning_async.methods.rounds import Round
-from lightning_async.methods.server import NonFiniteGradientError
 from lightning_async.simulation import SimulatedCluster, Step
 
 
@@ -42,13 +42,11 @@ class LocalTraining:
         *,
         module: nn.Module | None = None,
         sharded: bool = False,
-        on_nonfinite: Literal["discard", "raise"] = "discard",
+        on_nonfinite: OnNonFinite = "discard",
     ) -> None:
-        if on_nonfinite not in ("discard", "raise"):
-            raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
         self.method = method
         self.cluster = cluster.start(sharded=sharded)
-        self.on_nonfinite = on_nonfinite
+        self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.replicas = Replicas(parameters, optimizer, cluster.num_workers, module)
         self.parameters = self.replicas.parameters
         method.bind(self.replicas.flat.num_coordinates, self.replicas.flat.rows.element_size())

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from lightning_async.methods.arguments import boolean
+from lightning_async.arguments import boolean, choice, probability
 from lightning_async.methods.masks import Indices, RandomMask
 from lightning_async.methods.merging import Corrected, Mixing
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -58,14 +58,14 @@ class LOSCAR(ReplicaMethod):
         mask: Mask | None = None,
     ) -> None:
         super().__init__(compute_window)
-        self.sparsity = _fraction("sparsity", sparsity, "the fraction of the coordinates that is sent: 1 all, 0 none")
+        self.sparsity = probability(
+            "sparsity", sparsity, note=", the fraction of the coordinates that is sent: 1 all, 0 none"
+        )
         if isinstance(merge, str):
-            if merge not in ("corrected", "overwrite"):
-                raise ValueError(f'merge must be "corrected", "overwrite" or a number in [0, 1], got {merge!r}')
-            self.merge: str | float = merge
+            self.merge: str | float = choice("merge", merge, ("corrected", "overwrite"), note=", or a number in [0, 1]")
             self.rule = Corrected() if merge == "corrected" else Mixing(0.0)
         else:
-            self.merge = _fraction("merge", merge, "the weight of a replica's own progress")
+            self.merge = probability("merge", merge, note=", the weight of a replica's own progress")
             self.rule = Mixing(self.merge)
         if mask is not None and not callable(mask):
             raise TypeError(f"mask must be a function (round, d) -> coordinates, or None, got {mask!r}")
@@ -103,11 +103,3 @@ class LOSCAR(ReplicaMethod):
                 f"{indices[0]} to {indices[-1]}"
             )
         return indices
-
-
-def _fraction(name: str, value: float, meaning: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number in [0, 1], {meaning}, got {value!r}")
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be in [0, 1], {meaning}, got {value!r}")
-    return float(value)

@@ -9,7 +9,7 @@ from math import ceil
 
 from torch import Tensor
 
-from lightning_async.methods.arguments import positive_finite
+from lightning_async.arguments import real
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.gradient_table import accumulate, divided
 from lightning_async.simulation import Cluster, Job, Step
@@ -34,7 +34,8 @@ class MaleniaSGD(Method):
             variance of a step: it is like that of S gradients. S < n is as S = n.
 
     Raises:
-        ValueError: if `target` is not a finite number > 0.
+        TypeError: if `target` is not a number.
+        ValueError: if `target` is not positive and finite.
 
     Example:
         >>> from lightning_async.simulation import FixedTimes, SimulatedCluster
@@ -46,7 +47,8 @@ class MaleniaSGD(Method):
     sums_by_worker = True
 
     def __init__(self, target: float | None = None) -> None:
-        self.target = None if target is None else positive_finite("target", target)
+        note = ", or None for the number of workers"
+        self.target = None if target is None else real("target", target, above=0.0, note=note)
 
     def steps(self, cluster: Cluster) -> Iterator[Step]:
         """One update whenever enough gradients of all workers, taken at the current iterate, have arrived."""

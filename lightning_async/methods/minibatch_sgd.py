@@ -20,7 +20,7 @@ class MinibatchSGD(AveragingMethod):
             yield Step(k, cluster.now, tuple(arrival.job for arrival in arrivals))
 
     def jobs_per_step(self, num_workers: int) -> int | None:
-        """N."""
+        """Number of workers, n."""
         return num_workers
 
     def max_delay(self, index: int) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isqrt
 from typing import Literal
 
-from lightning_async.methods.arguments import one_of
+from lightning_async.arguments import choice
 from lightning_async.methods.ringmaster_asgd import RingmasterASGD
 from lightning_async.simulation import Step
 
@@ -24,6 +24,7 @@ class ParameterAgnosticRingmaster(RingmasterASGD):
         stops: whether work that has become useless is stopped.
 
     Raises:
+        TypeError: if `rounding` is not a string, or `stops` not a bool.
         ValueError: if `rounding` is neither.
 
     Example:
@@ -36,7 +37,7 @@ class ParameterAgnosticRingmaster(RingmasterASGD):
 
     def __init__(self, rounding: Literal["up", "down"] = "up", stops: bool = True) -> None:
         super().__init__("adaptive", stops)
-        self.rounding = one_of("rounding", rounding, ("up", "down"))
+        self.rounding = choice("rounding", rounding, ("up", "down"))
 
     def threshold_at(self, index: int) -> int:
         """R_k of step k = `index`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from itertools import count
 
-from lightning_async.methods.arguments import boolean, positive_int
+from lightning_async.arguments import boolean, count
 from lightning_async.methods.averaging import AveragingMethod
 from lightning_async.simulation import Cluster, Job, Step
 
@@ -22,12 +22,12 @@ class RennalaSGD(AveragingMethod):
             Otherwise they finish, and what arrives late is discarded.
 
     Raises:
-        ValueError: if `batch` is not a positive integer.
-        TypeError: if `stops` is not a bool.
+        TypeError: if `batch` is not an integer, or `stops` not a bool.
+        ValueError: if `batch` is below 1.
     """
 
     def __init__(self, batch: int, stops: bool = True) -> None:
-        self.batch = positive_int("batch", batch)
+        self.batch = count("batch", batch)
         self.stops = boolean("stops", stops)
 
     def steps(self, cluster: Cluster) -> Iterator[Step]:
@@ -36,7 +36,7 @@ class RennalaSGD(AveragingMethod):
 
     def _steps_with_stops(self, cluster: Cluster) -> Iterator[Step]:
         discarded = 0
-        for k in count():
+        for k in itertools.count():
             cluster.dispatch_all(version=k)
             jobs = [cluster.next_arrival().job]
             while len(jobs) < self.batch:

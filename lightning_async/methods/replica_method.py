@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from lightning_async.arguments import real
 from lightning_async.methods.masks import Indices
 from lightning_async.methods.merging import MergeRule
 from lightning_async.methods.rounds import Round, RoundClock
 from lightning_async.simulation import SimulatedCluster, Step
-from lightning_async.simulation.arguments import Described, real
+from lightning_async.simulation.arguments import Described
 
 
 class ReplicaMethod(Described, ABC):
@@ -25,11 +26,11 @@ class ReplicaMethod(Described, ABC):
 
     Args:
         compute_window: logical time for local steps before a message, at least the fastest step.
-    """
 
-    averages: bool = False
-    clip: float | None = None
-    supports_sparse: bool = True
+    Raises:
+        TypeError: if the window is not a number.
+        ValueError: if it is not positive and finite.
+    """
 
     overlap: bool = False
     """Whether workers go on with local steps while a message travels."""
@@ -67,6 +68,7 @@ class ReplicaMethod(Described, ABC):
         """The rounds, from time 0, one after the other, without end.
 
         Raises:
+            TypeError: if it is not a `SimulatedCluster`.
             ValueError: if the compute window is shorter than the fastest step.
             RuntimeError: if the time of a message depends on the size of the model, and `bind` was not called.
         """
@@ -101,6 +103,7 @@ class ReplicaMethod(Described, ABC):
         """Refuse workers that cannot make a local step in the compute window.
 
         Raises:
+            TypeError: if it is not a `SimulatedCluster`.
             ValueError: if even the fastest worker cannot.
         """
         if not isinstance(cluster, SimulatedCluster):
@@ -168,7 +171,7 @@ class DenseMethod(ReplicaMethod):
     """A replica method that exchanges all coordinates in every round."""
 
     def size(self, round: int, num_coordinates: int, seed: int) -> int:
-        """D."""
+        """All coordinates, d."""
         return num_coordinates
 
     def indices(self, round: int, num_coordinates: int, seed: int) -> Indices | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import isqrt
 from typing import Literal
 
-from lightning_async.methods.arguments import boolean, positive_int
+from lightning_async.arguments import boolean, count
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.simulation import Cluster, Step
 
@@ -27,17 +27,17 @@ class RingmasterASGD(Method):
         stops: whether work that has become useless is stopped.
 
     Raises:
-        ValueError: if `threshold` is neither a positive integer nor "adaptive".
-        TypeError: if `stops` is not a bool.
+        TypeError: if `threshold` is neither an integer nor a string, or `stops` not a bool.
+        ValueError: if `threshold` is below 1, or a string other than "adaptive".
     """
 
     supports_sparse = True
 
     def __init__(self, threshold: int | Literal["adaptive"], stops: bool = True) -> None:
         if isinstance(threshold, str) and threshold != "adaptive":
-            raise ValueError(f'threshold must be an integer >= 1 or "adaptive", got {threshold!r}')
+            raise ValueError(f'threshold must be an integer of at least 1, or "adaptive", got {threshold!r}')
         self.threshold: int | Literal["adaptive"] = (
-            "adaptive" if isinstance(threshold, str) else positive_int("threshold", threshold)
+            "adaptive" if isinstance(threshold, str) else count("threshold", threshold, note=', or "adaptive"')
         )
         self.stops = boolean("stops", stops)
 

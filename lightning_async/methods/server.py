@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,16 +13,13 @@ from torch import Tensor
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.clipping import all_finite, clip_by_global_norm, global_norm
+from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
 from lightning_async.simulation.waiting import PastHorizon
 
 ComputeGradient: TypeAlias = Callable[[Job, int], Gradient | None]
-
-
-class NonFiniteGradientError(RuntimeError):
-    """A gradient is NaN or infinite, and `on_nonfinite="raise"` was asked for."""
 
 
 class ParameterServer:
@@ -52,11 +49,9 @@ class ParameterServer:
         parameters: Sequence[Tensor],
         *,
         sharded: bool = False,
-        on_nonfinite: Literal["discard", "raise"] = "discard",
+        on_nonfinite: OnNonFinite = "discard",
         owned: bool = True,
     ) -> None:
-        if on_nonfinite not in ("discard", "raise"):
-            raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
         if not parameters:
             raise ValueError("there is nothing to train: the list of parameters is empty")
         check_real(parameters)
@@ -66,7 +61,7 @@ class ParameterServer:
         self._works = type(method).work is not Method.work
         self.parameters = list(parameters)
         self._owned = owned
-        self.on_nonfinite = on_nonfinite
+        self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.versions = Versions(self.parameters)
         num_coordinates = sum(p.numel() for p in self.parameters)
         num_bytes = sum(p.numel() * p.element_size() for p in self.parameters)

@@ -25,7 +25,7 @@ class Versions:
         self._copies: dict[int, list[Tensor]] = {}
         self._spare: list[Tensor] | None = None
         self.out: dict[int, int] = {}
-        """Number of jobs that are out, by version."""
+        """Number of jobs that are out, by version; who gives one out adds it."""
         self._oldest = 0  # no older version can be used any more
         self._released: list[int] = []  # versions that no job was out at, at some time since they were last looked at
 
@@ -33,10 +33,6 @@ class Versions:
     def num_copies(self) -> int:
         """Copies of the parameters that are held in memory now, the parameters themselves included."""
         return 1 + len(self._copies) + (self._spare is not None)
-
-    def hold(self, version: int) -> None:
-        """A job at `version` has been given out."""
-        self.out[version] = self.out.get(version, 0) + 1
 
     def release(self, version: int) -> None:
         """A job at `version` has arrived or been stopped."""

@@ -69,6 +69,7 @@ def assign_norms(
         One assignment per trainable parameter, in the order of ``module.named_parameters()``.
 
     Raises:
+        TypeError: if `module` is not an `nn.Module`.
         ValueError: for an unknown role or norm, and for a pattern that matches no parameter.
 
     Example:

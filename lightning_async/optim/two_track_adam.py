@@ -103,7 +103,11 @@ class TwoTrackAdam(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One step; takes the second gradient if one has been set since the last."""
+        """One step; takes the second gradient if one has been set since the last.
+
+        Raises:
+            RuntimeError: If a gradient is sparse.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lightning_async.simulation.arguments import real
+from lightning_async.arguments import real
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,7 @@ class Link:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "latency", real("latency", self.latency, at_least=0.0))
-        unlimited = isinstance(self.bandwidth, float) and self.bandwidth == math.inf
-        bandwidth = math.inf if unlimited else real("bandwidth", self.bandwidth, above=0.0)
-        object.__setattr__(self, "bandwidth", bandwidth)
+        object.__setattr__(self, "bandwidth", real("bandwidth", self.bandwidth, above=0.0, finite=False))
 
     def time(self, num_bytes: float | None = None) -> float:
         """Duration of one message: latency + num_bytes / bandwidth, in logical time.

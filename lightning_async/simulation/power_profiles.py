@@ -11,7 +11,8 @@ from typing import cast
 
 from typing_extensions import override
 
-from lightning_async.simulation.arguments import Described, real, reals
+from lightning_async.arguments import real, reals
+from lightning_async.simulation.arguments import Described
 
 # A job whose missing work is below this is finished: otherwise rounding alone could make it wait for an outage to end.
 _NEGLIGIBLE_WORK = 1e-12
@@ -41,6 +42,7 @@ class ConstantPower(Power):
         value: gradients per unit of logical time, at least 0.
 
     Raises:
+        TypeError: if the value is not a number.
         ValueError: if the value is negative or not finite.
 
     Example:
@@ -73,6 +75,7 @@ class PiecewisePower(Power):
         period: time after which the profile starts again, above b_m; None if the last value holds for ever.
 
     Raises:
+        TypeError: if times or powers are not numbers.
         ValueError: if the times are not increasing, the counts do not match, or a power is negative or not finite.
 
     Example:
@@ -205,6 +208,7 @@ class SinusoidalPower(Power):
         phase: in radians.
 
     Raises:
+        TypeError: if an argument is not a number.
         ValueError: if an argument is out of range.
 
     Example:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from typing_extensions import override
 
-from lightning_async.simulation.arguments import real
+from lightning_async.arguments import real
 from lightning_async.simulation.power_profiles import ConstantPower, Power
 from lightning_async.simulation.worker_times import Duration, WorkerTimes
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from lightning_async.simulation.arguments import count, per_worker, real
+from lightning_async.arguments import choice, real
+from lightning_async.simulation.arguments import per_worker, worker_count
 from lightning_async.simulation.random_blocks import block_sampler
 from lightning_async.simulation.worker_times import Duration, FixedTimes, WorkerTimes
 
@@ -36,6 +37,7 @@ class RandomTimes(WorkerTimes):
         shape: parameter of the distribution, the same for all workers.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: for an unknown distribution, a mean that is not positive and finite, a number of means that is not
             that of the workers, or a shape out of range.
 
@@ -53,10 +55,8 @@ class RandomTimes(WorkerTimes):
         mean: float | Sequence[float] = 1.0,
         shape: float | None = None,
     ) -> None:
-        if distribution not in get_args(Distribution):
-            raise ValueError(f"distribution must be one of {', '.join(get_args(Distribution))}, got {distribution!r}")
-        self.num_workers = count("num_workers", num_workers)
-        self.distribution = distribution
+        self.num_workers = worker_count(num_workers)
+        self.distribution = choice("distribution", distribution, get_args(Distribution))
         self._means = per_worker("mean", mean, self.num_workers, above=0.0)
         self.mean = self._means if hasattr(mean, "__len__") else self._means[0]
         self.shape = _DEFAULT_SHAPE[distribution]
@@ -99,6 +99,7 @@ class HalfNormalNoise(WorkerTimes):
         std: s itself, for all workers or one for each, in logical time; replaces `scale`.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if a time is not positive and finite, `scale` or `std` is negative, or the number of `std` is not
             that of the workers.
 

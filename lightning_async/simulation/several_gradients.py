@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from lightning_async.simulation.arguments import count
+from lightning_async.arguments import count
 from lightning_async.simulation.worker_times import Duration, WorkerTimes
 
 
@@ -19,7 +19,8 @@ class SeveralGradients(WorkerTimes):
         per_job: gradients in a job, m >= 1.
 
     Raises:
-        ValueError: if `per_job` is not a positive integer.
+        TypeError: if `per_job` is not an integer.
+        ValueError: if `per_job` is below 1.
 
     Example:
         >>> from lightning_async.simulation.worker_times import TwoSpeedTimes

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from lightning_async.simulation.arguments import Described, count, random_seed, real
+from lightning_async.arguments import array, random_seed, real
+from lightning_async.simulation.arguments import Described, worker_count
 from lightning_async.simulation.random_blocks import block_sampler, philox
 from lightning_async.simulation.worker_times import Duration, WorkerTimes
 
@@ -53,7 +54,7 @@ class BernoulliStragglers(WorkerTimes):
         self.on_time = real("on_time", on_time, above=0.0)
         if callable(p):
             self.p: float | tuple[float, ...] | StragglingRule = p
-            given = np.asarray(p(0), dtype=np.float64)
+            given = _numbers("p(0)", p(0))
             what = "p(0)"
         else:
             given = _numbers("p", p)
@@ -65,13 +66,14 @@ class BernoulliStragglers(WorkerTimes):
             if given.size == 0:
                 raise ValueError(f"{what} is empty: give one probability for each worker, for at least one worker")
             num_workers = len(given)
-        self.num_workers = count("num_workers", num_workers)
+        self.num_workers = worker_count(num_workers)
         self.probabilities(0)
 
     def probabilities(self, round: int) -> npt.NDArray[np.float64]:
         """Probability of straggling of each worker in a round, shape (n,).
 
         Raises:
+            TypeError: if they are not numbers.
             ValueError: if there are not n of them, or one is not in [0, 1].
         """
         what, given = (f"p({round})", self.p(round)) if callable(self.p) else ("p", self.p)
@@ -128,6 +130,7 @@ class ExponentialStraggling(Described):
         seed: seed of the rates, 0 to 2**64 - 1.
 
     Raises:
+        TypeError: if an argument is not a number, or not an integer where one is needed.
         ValueError: if an argument is out of range.
 
     Example:
@@ -137,7 +140,7 @@ class ExponentialStraggling(Described):
     """
 
     def __init__(self, num_workers: int, threshold: float, low: float = 0.01, high: float = 2.0, seed: int = 0) -> None:
-        self.num_workers = count("num_workers", num_workers)
+        self.num_workers = worker_count(num_workers)
         self.threshold = real("threshold", threshold, at_least=1.0)
         self.low = real("low", low, above=0.0)
         self.high = real("high", high, at_least=self.low)
@@ -150,11 +153,5 @@ class ExponentialStraggling(Described):
         return np.exp(-rates * (self.threshold - 1.0))
 
 
-def _numbers(what: str, values: object) -> npt.NDArray[np.float64]:
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = None
-    if numbers is None or isinstance(values, str):
-        raise TypeError(f"{what} must be a number or numbers in [0, 1] or a function of the round, got {values!r}")
-    return numbers
+def _numbers(what: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    return array(what, values, note=" in [0, 1], or a function of the round")

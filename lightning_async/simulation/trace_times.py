@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from lightning_async.arguments import choice
 from lightning_async.simulation.arguments import describe, digest
 from lightning_async.simulation.random_blocks import block_sampler
 from lightning_async.simulation.worker_times import Duration, WorkerTimes
@@ -33,7 +34,7 @@ class TraceTimes(WorkerTimes):
         durations: for each worker its measured durations, in seconds.
 
     Raises:
-        TypeError: if `csv` is not a path.
+        TypeError: if `csv` is not a path, or `order` not a string.
         FileNotFoundError: if there is no such file.
         ValueError: if the order is unknown, or the file is not as described; the message names the line.
 
@@ -49,12 +50,10 @@ class TraceTimes(WorkerTimes):
     """
 
     def __init__(self, csv: str | Path, order: TraceOrder = "cycle") -> None:
-        if order not in get_args(TraceOrder):
-            raise ValueError(f"order must be one of {', '.join(get_args(TraceOrder))}, got {order!r}")
         if not isinstance(csv, (str, PathLike)):
             raise TypeError(f"csv must be the path of a file, got {csv!r}")
         self.csv = str(csv)
-        self.order = order
+        self.order = choice("order", order, get_args(TraceOrder))
         try:
             self.durations = _read(Path(csv))
         except IsADirectoryError:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from lightning_async.simulation.arguments import Described, count, real, reals
+from lightning_async.arguments import probability, real, reals
+from lightning_async.simulation.arguments import Described, worker_count
 
 Duration: TypeAlias = Callable[[int, int, float], float]
 """(worker, job number, start time) -> how long that job takes, in logical time; `math.inf` if it never finishes."""
@@ -85,6 +86,7 @@ class FixedTimes(_ConstantTimes):
         times: duration of every job of each worker, in logical time; positive and finite.
 
     Raises:
+        TypeError: if `times` is not a sequence of numbers.
         ValueError: if there is no worker, or a time is not positive and finite.
 
     Example:
@@ -108,6 +110,7 @@ class UniformTimes(_ConstantTimes):
         base: duration of every job, in logical time.
 
     Raises:
+        TypeError: if `num_workers` is not an integer or `base` not a number.
         ValueError: if `num_workers` is below 1 or `base` is not positive and finite.
 
     Example:
@@ -116,7 +119,7 @@ class UniformTimes(_ConstantTimes):
     """
 
     def __init__(self, num_workers: int, base: float = 1.0) -> None:
-        self.num_workers = count("num_workers", num_workers)
+        self.num_workers = worker_count(num_workers)
         self.base = real("base", base, above=0.0)
         self.constant = (self.base,) * self.num_workers
 
@@ -129,6 +132,7 @@ class SqrtTimes(_ConstantTimes):
         base: duration of a job at the fastest worker, in logical time.
 
     Raises:
+        TypeError: if `num_workers` is not an integer or `base` not a number.
         ValueError: if `num_workers` is below 1 or `base` is not positive and finite.
 
     Example:
@@ -137,7 +141,7 @@ class SqrtTimes(_ConstantTimes):
     """
 
     def __init__(self, num_workers: int, base: float = 1.0) -> None:
-        self.num_workers = count("num_workers", num_workers)
+        self.num_workers = worker_count(num_workers)
         self.base = real("base", base, above=0.0)
         self.constant = tuple(self.base * math.sqrt(i) for i in range(1, self.num_workers + 1))
 
@@ -150,6 +154,7 @@ class LinearTimes(_ConstantTimes):
         base: duration of a job at the fastest worker, in logical time.
 
     Raises:
+        TypeError: if `num_workers` is not an integer or `base` not a number.
         ValueError: if `num_workers` is below 1 or `base` is not positive and finite.
 
     Example:
@@ -158,7 +163,7 @@ class LinearTimes(_ConstantTimes):
     """
 
     def __init__(self, num_workers: int, base: float = 1.0) -> None:
-        self.num_workers = count("num_workers", num_workers)
+        self.num_workers = worker_count(num_workers)
         self.base = real("base", base, above=0.0)
         self.constant = tuple(self.base * i for i in range(1, self.num_workers + 1))
 
@@ -173,8 +178,9 @@ class TwoSpeedTimes(_ConstantTimes):
             integer, halves up.
 
     Raises:
-        ValueError: if `slowdown` or `slow_fraction` is out of range, or if rounding leaves no fast or no slow worker
-            although the share asks for some.
+        TypeError: if `num_workers` is not an integer, or another argument is not a number.
+        ValueError: if an argument is out of range, or if rounding leaves no fast or no slow worker although the share
+            asks for some.
 
     Example:
         >>> TwoSpeedTimes(4, slowdown=4.0).constant
@@ -182,11 +188,9 @@ class TwoSpeedTimes(_ConstantTimes):
     """
 
     def __init__(self, num_workers: int, slowdown: float, slow_fraction: float = 0.5) -> None:
-        self.num_workers = count("num_workers", num_workers)
+        self.num_workers = worker_count(num_workers)
         self.slowdown = real("slowdown", slowdown, at_least=1.0)
-        self.slow_fraction = real("slow_fraction", slow_fraction, at_least=0.0)
-        if self.slow_fraction > 1.0:
-            raise ValueError(f"slow_fraction must be in [0, 1], got {self.slow_fraction}")
+        self.slow_fraction = probability("slow_fraction", slow_fraction)
         slow = math.floor(self.num_workers * self.slow_fraction + 0.5)
         for kind, number, share in (
             ("slow", slow, self.slow_fraction),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -18,6 +18,7 @@ from lightning_async._compat import Closure
 from lightning_async.data import Partition
 from lightning_async.methods.clipping import all_finite
 from lightning_async.methods.local_training import LocalTraining
+from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster
 from lightning_async.strategies.optimizer_choice import SchedulerInterval
@@ -76,7 +77,7 @@ class LocalSGDStrategy(ScheduledStrategy):
         partition: Partition | None = None,
         seed: int = 0,
         *,
-        on_nonfinite: Literal["discard", "raise"] = "discard",
+        on_nonfinite: OnNonFinite = "discard",
         lr_scheduler: LRSchedulerCallable | None = None,
         lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:

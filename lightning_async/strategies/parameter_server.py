@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -18,14 +18,13 @@ from lightning_async.data import Partition
 from lightning_async.methods import Direction, Gradient, Method
 from lightning_async.methods.apply import scaling, set_gradients
 from lightning_async.methods.clipping import scale
+from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.server import ParameterServer
 from lightning_async.simulation import Job, SimulatedCluster, Step
 from lightning_async.strategies.checks import check_optimizer, check_parameters, check_trainer
 from lightning_async.strategies.optimizer_choice import SchedulerInterval
-from lightning_async.strategies.scheduled import CHECKPOINT_KEY, ScheduledStrategy
+from lightning_async.strategies.scheduled import ScheduledStrategy
 from lightning_async.strategies.simulated import trainable
-
-__all__ = ["CHECKPOINT_KEY", "ParameterServerStrategy"]
 
 
 class ParameterServerStrategy(ScheduledStrategy):
@@ -73,7 +72,7 @@ class ParameterServerStrategy(ScheduledStrategy):
         optimizer: OptimizerCallable | None = None,
         partition: Partition | None = None,
         seed: int = 0,
-        on_nonfinite: Literal["discard", "raise"] = "discard",
+        on_nonfinite: OnNonFinite = "discard",
         *,
         lr_scheduler: LRSchedulerCallable | None = None,
         lr_scheduler_interval: SchedulerInterval = "epoch",

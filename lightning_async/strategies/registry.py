@@ -14,6 +14,7 @@ from lightning.pytorch.strategies import Strategy
 from torch.optim import SGD, Optimizer
 
 from lightning_async._compat import StrategyRegistry
+from lightning_async.coding import CodeName, DecoderName
 from lightning_async.methods import (
     ASGD,
     IASGD,
@@ -33,8 +34,6 @@ from lightning_async.methods import (
     RingleaderASGD,
     RingmasterASGD,
 )
-from lightning_async.methods.code_design import CodeName
-from lightning_async.methods.coded_decoding import DecoderName
 from lightning_async.optim import Muon, TwoTrackAdam
 from lightning_async.simulation import BernoulliStragglers, Link, SimulatedCluster, TwoSpeedTimes
 from lightning_async.strategies.local_sgd import LocalSGDStrategy

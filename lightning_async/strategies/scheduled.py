@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
@@ -18,6 +18,7 @@ from typing_extensions import override
 from lightning_async._compat import Closure
 from lightning_async.data import Partition
 from lightning_async.methods import Method
+from lightning_async.methods.nonfinite import OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.randomness import JobRandomness
 from lightning_async.simulation import SimulatedCluster, Step
@@ -80,7 +81,7 @@ class ScheduledStrategy(SimulatedStrategy):
         optimizer: OptimizerCallable | None = None,
         partition: Partition | None = None,
         seed: int = 0,
-        on_nonfinite: Literal["discard", "raise"] = "discard",
+        on_nonfinite: OnNonFinite = "discard",
         *,
         lr_scheduler: LRSchedulerCallable | None = None,
         lr_scheduler_interval: SchedulerInterval = "epoch",
@@ -94,9 +95,7 @@ class ScheduledStrategy(SimulatedStrategy):
             lr_scheduler=lr_scheduler,
             lr_scheduler_interval=lr_scheduler_interval,
         )
-        if on_nonfinite not in ("discard", "raise"):
-            raise ValueError(f'on_nonfinite must be "discard" or "raise", got {on_nonfinite!r}')
-        self.on_nonfinite = on_nonfinite
+        self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.last_step: Step | None = None
         """The last step that was made."""
         self._started = False

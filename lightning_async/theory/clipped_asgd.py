@@ -2,7 +2,7 @@
 
 import math
 
-from lightning_async.theory.arguments import count, nonnegative, positive
+from lightning_async.arguments import count, real
 
 __all__ = ["clipped_asgd_iterations"]
 
@@ -35,16 +35,18 @@ def clipped_asgd_iterations(
         The order of the number of iterations.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: for an argument outside its range.
 
     Example:
         >>> clipped_asgd_iterations(eps=0.5, sigma=1.0, concurrency=4)
         64.0
     """
-    eps, sigma = positive("eps", eps), nonnegative("sigma", sigma)
-    zeta, theta = nonnegative("heterogeneity", heterogeneity), nonnegative("tail_index", tail_index)
+    eps, sigma = real("eps", eps, above=0.0), real("sigma", sigma, at_least=0.0)
+    zeta, theta = real("heterogeneity", heterogeneity, at_least=0.0), real("tail_index", tail_index, at_least=0.0)
     workers = count("concurrency", concurrency)
-    if failure is not None and not 0 < failure < 1:
-        raise ValueError(f"failure={failure} must be in (0, 1), or None for the bound in expectation")
-    factor: float = 1.0 if failure is None else math.log(1.0 / failure) ** theta
+    factor = 1.0
+    if failure is not None:
+        note = ", or None for the bound in expectation"
+        factor = math.log(1.0 / real("failure", failure, above=0.0, below=1.0, note=note)) ** theta
     return (sigma**2 + zeta**2) * factor**2 / eps**4 + (sigma + zeta) * workers * factor / eps**3 + workers / eps**2

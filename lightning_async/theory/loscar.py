@@ -4,7 +4,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from lightning_async.theory.arguments import nonnegative, positive
+from lightning_async.arguments import choice, probability, real
 from lightning_async.theory.update_time import harmonic_times
 
 __all__ = ["loscar_time"]
@@ -40,18 +40,16 @@ def loscar_time(
         The time, in logical time.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: for an argument outside its range.
 
     Example:
         >>> [loscar_time([1.0, 4.0], 10, 4.0, 4.0, 0.5, variant) for variant in ("corrected", "overwrite", "blocking")]
         [16.0, 21.333333333333332, 32.0]
     """
-    compute = positive("compute_window", compute_window)
-    communication = nonnegative("communication_time", communication_time)
-    if not 0 <= sparsity <= 1:
-        raise ValueError(f"sparsity={sparsity} must be in [0, 1]: the share of coordinates that is sent")
+    compute = real("compute_window", compute_window, above=0.0)
+    communication = real("communication_time", communication_time, at_least=0.0)
+    sparsity = probability("sparsity", sparsity, note=", the share of coordinates that is sent")
     shares = {"corrected": 1.0, "overwrite": 1.0 - sparsity, "blocking": 0.0}
-    if variant not in shares:
-        raise ValueError(f"variant={variant!r} is not known; choose one of {', '.join(shares)}")
-    useful = compute + shares[variant] * communication
-    return float(nonnegative("steps", steps) * harmonic_times(times)[-1] * (compute + communication) / useful)
+    useful = compute + shares[choice("variant", variant, tuple(shares))] * communication
+    return float(real("steps", steps, at_least=0.0) * harmonic_times(times)[-1] * (compute + communication) / useful)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from lightning_async.theory.arguments import count, nonnegative, positive
+from lightning_async.arguments import count, real
 
 __all__ = ["LMOParameters", "rennala_batch", "ringmaster_lmo_parameters", "ringmaster_threshold"]
 
@@ -43,14 +43,19 @@ def ringmaster_lmo_parameters(
         The parameters.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: for a constant outside its range.
 
     Example:
         >>> ringmaster_lmo_parameters(gap=1.0, smoothness=1.0, sigma=1.0, updates=100)
         LMOParameters(alpha=0.1, threshold=10, step_size=0.03162277660168379)
     """
-    gap, smoothness, rho = positive("gap", gap), positive("smoothness", smoothness), positive("rho", rho)
-    sigma, growth = nonnegative("sigma", sigma), nonnegative("growth", growth)
+    gap, smoothness, rho = (
+        real("gap", gap, above=0.0),
+        real("smoothness", smoothness, above=0.0),
+        real("rho", rho, above=0.0),
+    )
+    sigma, growth = real("sigma", sigma, at_least=0.0), real("growth", growth, at_least=0.0)
     root_updates = math.sqrt(count("updates", updates))
     noise = rho * sigma * root_updates
     curvature = math.sqrt(gap * smoothness)
@@ -80,13 +85,14 @@ def ringmaster_threshold(sigma: float, eps: float) -> int:
         R.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: for a constant outside its range.
 
     Example:
         >>> ringmaster_threshold(sigma=2.0, eps=0.5)
         8
     """
-    return max(1, math.ceil(nonnegative("sigma", sigma) ** 2 / positive("eps", eps)))
+    return max(1, math.ceil(real("sigma", sigma, at_least=0.0) ** 2 / real("eps", eps, above=0.0)))
 
 
 def rennala_batch(sigma: float, eps: float) -> int:
@@ -100,6 +106,7 @@ def rennala_batch(sigma: float, eps: float) -> int:
         B: a mean of B gradients has a variance of at most eps.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: for a constant outside its range.
 
     Example:

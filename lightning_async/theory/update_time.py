@@ -7,7 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lightning_async.theory.arguments import count, nonnegative, worker_times
+from lightning_async.arguments import count, real
+from lightning_async.theory.arguments import worker_times
 
 __all__ = [
     "PowerProfile",
@@ -44,6 +45,7 @@ def harmonic_times(times: ArrayLike) -> NDArray[np.float64]:
         Array of shape (n,), not decreasing.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if a time is not positive, or all are infinite.
 
     Example:
@@ -69,6 +71,7 @@ def update_time(times: ArrayLike, threshold: int) -> float:
         The bound, in logical time.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if a time is not positive or R < 1.
 
     Example:
@@ -95,6 +98,7 @@ def update_time_universal(powers: Sequence[PowerProfile], threshold: int, start:
         The bound, in logical time, to a relative accuracy of 1e-9; infinite if the workers never do enough.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if there is no worker, R < 1 or T0 < 0.
 
     Example:
@@ -102,7 +106,7 @@ def update_time_universal(powers: Sequence[PowerProfile], threshold: int, start:
         >>> round(update_time_universal([ConstantPower(1.0), ConstantPower(0.25)], threshold=3), 6)
         12.0
     """
-    required, start = count("threshold", threshold), nonnegative("start", start)
+    required, start = count("threshold", threshold), real("start", start, at_least=0.0)
     if len(powers) == 0:
         raise ValueError("powers is empty: give one profile for each of at least one worker")
 
@@ -137,6 +141,7 @@ def ringmaster_time(times: ArrayLike, threshold: int, updates: int) -> float:
         The bound, in logical time.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if a time is not positive, R < 1 or K < 1.
 
     Example:
@@ -161,6 +166,7 @@ def rennala_time(times: ArrayLike, batch: int, updates: int) -> float:
         The bound, in logical time.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if a time is not positive, B < 1 or K < 1.
 
     Example:

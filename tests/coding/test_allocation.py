@@ -201,17 +201,34 @@ def test_a_perfect_worker_makes_the_utility_infinite_and_leaves_bits_to_the_othe
         ({"p": [0.1, 1.2]}, r"p\[1\] = 1.2 is not a straggling probability"),
         ({"p": [float("nan"), 0.2]}, r"p\[0\] = nan"),
         ({"p": []}, "one straggling probability per worker"),
-        ({"budget": -1}, "budget must be a whole number of at least 0; got -1"),
-        ({"budget": 2.5}, "budget must be a whole number"),
+        ({"budget": -1}, "budget must be at least 0, got -1"),
         ({"kappa": -1.0}, "kappa must be finite and not negative"),
         ({"kappa": [1.0, 2.0, 3.0]}, r"one number or one per worker \(2\)"),
-        ({"zmax": 17}, "zmax must be at most 16"),
-        ({"zmax": 0}, "zmax must be a whole number of at least 1"),
-        ({"method": "best"}, "method 'best' is not known; choose one of exact, dp, top_k, greedy, equal"),
-        ({"quantizer": "sign"}, "quantizer 'sign' is not known; choose one of dither, rounding"),
+        ({"zmax": 17}, "zmax must be from 1 to 16, the widest index that is packed, got 17"),
+        ({"zmax": 0}, "zmax must be from 1 to 16"),
+        ({"method": "best"}, "method must be one of 'exact', 'dp', 'top_k', 'greedy', 'equal', got 'best'"),
+        ({"quantizer": "sign"}, "quantizer must be one of 'dither', 'rounding', .* got 'sign'"),
     ],
 )
 def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {"p": [0.1, 0.2], "budget": 4, "kappa": 9.0} | change
     with pytest.raises(ValueError, match=message):
+        allocate_bits(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"p": ["0.1", "0.2"]}, "p must be a number or an array of numbers, got"),
+        ({"p": [True, False]}, "p must be a number or an array of numbers, got"),
+        ({"budget": 2.5}, "budget must be an integer of at least 0, got 2.5"),
+        ({"budget": "4"}, "budget must be an integer of at least 0, got '4'"),
+        ({"kappa": None}, "kappa must be a number or an array of numbers, got None"),
+        ({"zmax": 2.0}, "zmax must be an integer from 1 to 16, .* got 2.0"),
+        ({"method": None}, "method must be one of .* got None"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(change: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"p": [0.1, 0.2], "budget": 4, "kappa": 9.0} | change
+    with pytest.raises(TypeError, match=message):
         allocate_bits(**arguments)

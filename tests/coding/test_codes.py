@@ -241,9 +241,9 @@ def test_partitions_of_arrived_workers() -> None:
         (lambda: bgc(P, partitions=4, replication=5), "replication must be at most"),
         (
             lambda: make_code("best", BITS, P, partitions=4, kappa=9.0),
-            "code 'best' is not known; choose one of interval",
+            "code must be one of 'interval', .* got 'best'",
         ),
-        (lambda: make_quantizer("sign"), "quantizer 'sign' is not known; choose one of dither"),  # type: ignore[arg-type]
+        (lambda: make_quantizer("sign"), "quantizer must be one of 'dither', .* got 'sign'"),  # type: ignore[arg-type]
         (
             lambda: make_code("alias", BITS, P, partitions=3, kappa=9.0),
             "at least as many partitions as used workers; got 3 for 4",

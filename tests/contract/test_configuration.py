@@ -136,7 +136,7 @@ def test_the_optimizer_of_the_command_line_is_the_modules() -> None:
 
 
 def test_a_configuration_says_what_is_wrong_with_it() -> None:
-    with pytest.raises(Exception, match="clip must be a number > 0"):
+    with pytest.raises(Exception, match="clip must be a number above 0"):
         strategy_with("method.init_args.clip=-1")
     with pytest.raises(Exception, match="on_nonfinite"):
         strategy_with("on_nonfinite=maybe")

@@ -14,7 +14,7 @@ from lightning_async.simulation import Link, UniformTimes
 
 @pytest.mark.parametrize("sparsity", [-0.1, 1.1, float("nan")])
 def test_a_fraction_outside_zero_to_one_is_refused(sparsity):
-    with pytest.raises(ValueError, match=r"sparsity must be in \[0, 1\].*1 all, 0 none"):
+    with pytest.raises(ValueError, match=r"sparsity must be a number in \[0, 1\].*1 all, 0 none"):
         LOSCAR(sparsity, compute_window=1.0)
 
 
@@ -23,8 +23,9 @@ def test_a_fraction_outside_zero_to_one_is_refused(sparsity):
     [
         ({"sparsity": "0.1"}, TypeError, "sparsity must be a number"),
         ({"sparsity": True}, TypeError, "sparsity must be a number"),
-        ({"merge": "average"}, ValueError, 'merge must be "corrected", "overwrite" or a number'),
-        ({"merge": 1.5}, ValueError, r"merge must be in \[0, 1\]"),
+        ({"merge": "average"}, ValueError, "merge must be one of 'corrected', 'overwrite', or a number"),
+        ({"merge": 1.5}, ValueError, r"merge must be a number in \[0, 1\]"),
+        ({"merge": None}, TypeError, r"merge must be a number in \[0, 1\]"),
         ({"overlap": 1}, TypeError, "overlap must be True or False"),
         ({"mask": [1, 2]}, TypeError, "mask must be a function"),
         ({"compute_window": 0.0}, ValueError, "compute_window must be a finite number above 0"),
@@ -40,7 +41,7 @@ def test_loscar_refuses(arguments, error, match):
     ("arguments", "match"),
     [
         ({"outer_lr": 0.0}, "outer_lr"),
-        ({"outer_momentum": 1.0}, r"outer_momentum must be in \[0, 1\)"),
+        ({"outer_momentum": 1.0}, r"outer_momentum must be a number in \[0, 1\)"),
         ({"outer_momentum": -0.1}, "outer_momentum"),
     ],
 )

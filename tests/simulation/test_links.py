@@ -45,11 +45,11 @@ def test_links_are_values():
         ({"latency": -1.0}, ValueError, "latency .* at least 0, got -1.0"),
         ({"latency": math.inf}, ValueError, "latency .* finite .* got inf"),
         ({"latency": math.nan}, ValueError, "latency .* got nan"),
-        ({"latency": "1"}, TypeError, "latency must be a number, got '1'"),
+        ({"latency": "1"}, TypeError, "latency must be a finite number of at least 0, got '1'"),
         ({"bandwidth": 0.0}, ValueError, "bandwidth .* above 0, got 0.0"),
         ({"bandwidth": -math.inf}, ValueError, "bandwidth .* above 0, got -inf"),
         ({"bandwidth": math.nan}, ValueError, "bandwidth .* got nan"),
-        ({"bandwidth": None}, TypeError, "bandwidth must be a number, got None"),
+        ({"bandwidth": None}, TypeError, "bandwidth must be a number above 0, got None"),
     ],
 )
 def test_bad_links_are_refused(arguments, error, message):

@@ -26,7 +26,7 @@ def test_a_seed_is_an_integer_of_64_bits(make: Callable[[object], SimulatedClust
     assert type(make(np.uint64(2**64 - 1)).seed) is int
     assert repr(make(np.int64(3))) == repr(make(3))
     for wrong in (True, np.True_, 1.0, "1", None):
-        with pytest.raises(TypeError, match="seed must be an integer, got"):
+        with pytest.raises(TypeError, match=r"seed must be an integer from 0 to 2\*\*64 - 1, got"):
             make(wrong)
     for wrong in (-1, 2**64, 10**5000):
         with pytest.raises(ValueError, match=r"seed must be an integer from 0 to 2\*\*64 - 1, got"):
@@ -39,9 +39,9 @@ def test_a_seed_is_an_integer_of_64_bits(make: Callable[[object], SimulatedClust
         ({1.0: 2.0}, "times must be a sequence of numbers, got {1.0: 2.0}"),
         ({1.0, 2.0}, "times must be a sequence of numbers"),
         ("12", "times must be a sequence of numbers, got '12'"),
-        (["1", "2"], r"times\[0\] must be a number, got '1'"),
-        ([1.0, True], r"times\[1\] must be a number, got True"),
-        (np.array([True]), r"times\[0\] must be a number"),
+        (["1", "2"], r"times\[0\] must be a finite number above 0, got '1'"),
+        ([1.0, True], r"times\[1\] must be a finite number above 0, got True"),
+        (np.array([True]), r"times\[0\] must be a finite number above 0"),
     ],
 )
 def test_times_are_numbers_in_order(times: object, message: str) -> None:
@@ -50,9 +50,9 @@ def test_times_are_numbers_in_order(times: object, message: str) -> None:
 
 
 def test_numbers_that_are_too_large_are_refused_as_infinity_is() -> None:
-    with pytest.raises(ValueError, match=r"times\[0\] must be a finite number above 0, got inf"):
+    with pytest.raises(ValueError, match=r"times\[0\] must be a finite number above 0, got an integer of 1329 bits"):
         FixedTimes([10**400])
-    with pytest.raises(ValueError, match="base must be a finite number above 0, got inf"):
+    with pytest.raises(ValueError, match="base must be a finite number above 0, got an integer of 1329 bits"):
         UniformTimes(2, base=10**400)
     with pytest.raises(ValueError, match="num_workers must be at most"):
         UniformTimes(10**5000)
@@ -66,7 +66,7 @@ def test_numbers_that_are_too_large_are_refused_as_infinity_is() -> None:
         ([(1.0, 2.0), (3.0,)], r"outages\[1\] must be a pair"),
         ([(1.0, 2.0, 3.0)], r"outages\[0\] must be a pair"),
         (["12"], r"outages\[0\] must be a pair"),
-        ([(1.0, "2")], r"end of outages\[0\] must be a number, got '2'"),
+        ([(1.0, "2")], r"end of outages\[0\] must be a finite number, got '2'"),
     ],
 )
 def test_outages_are_pairs_of_numbers(outages: object, message: str) -> None:

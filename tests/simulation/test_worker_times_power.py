@@ -150,7 +150,11 @@ def test_no_power_means_never():
     [
         (lambda: PowerTimes([]), ValueError, "at least one worker"),
         (lambda: PowerTimes(2.0), TypeError, "powers must be a sequence .* got 2.0"),
-        (lambda: PowerTimes([1.0, "fast"]), TypeError, r"powers\[1\] must be a number, got 'fast'"),
+        (
+            lambda: PowerTimes([1.0, "fast"]),
+            TypeError,
+            r"powers\[1\] must be a finite number of at least 0, got 'fast'",
+        ),
         (lambda: PowerTimes([-1.0]), ValueError, r"powers\[0\] .* at least 0, got -1.0"),
         (lambda: ConstantPower(math.inf), ValueError, "value .* finite .* got inf"),
         (lambda: PiecewisePower([1.0], [1.0]), ValueError, "2 for 1 breakpoints, got 1"),

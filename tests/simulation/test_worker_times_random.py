@@ -143,7 +143,7 @@ def test_durations_that_underflow_stay_positive():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"distribution": "weibull"}, "one of exponential, lognormal, gamma, pareto, got 'weibull'"),
+        ({"distribution": "weibull"}, "one of 'exponential', 'lognormal', 'gamma', 'pareto', got 'weibull'"),
         ({"num_workers": 0}, "num_workers must be at least 1, got 0"),
         ({"mean": [1.0]}, "mean has 1 values for 2 workers"),
         ({"mean": [1.0, 0.0]}, r"mean\[1\] .* above 0, got 0.0"),

@@ -70,7 +70,7 @@ def test_bad_files_are_refused_with_the_line(write, text, message):
 
 
 def test_unknown_order_is_refused(write):
-    with pytest.raises(ValueError, match="order must be one of cycle, random, got 'shuffle'"):
+    with pytest.raises(ValueError, match="order must be one of 'cycle', 'random', got 'shuffle'"):
         TraceTimes(write("worker,seconds\n0,1\n"), order="shuffle")
 
 

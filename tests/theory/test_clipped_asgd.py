@@ -64,12 +64,12 @@ def test_the_terms_are_those_of_the_paper():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"eps": 0.0}, "eps=0.0"),
-        ({"sigma": -1.0}, "sigma=-1.0"),
-        ({"concurrency": 0}, "concurrency=0"),
-        ({"heterogeneity": -1.0}, "heterogeneity=-1.0"),
-        ({"failure": 1.0}, r"failure=1.0 must be in \(0, 1\)"),
-        ({"tail_index": -1.0}, "tail_index=-1.0"),
+        ({"eps": 0.0}, "eps must be a finite number above 0, got 0.0"),
+        ({"sigma": -1.0}, "sigma must be a finite number of at least 0, got -1.0"),
+        ({"concurrency": 0}, "concurrency must be at least 1, got 0"),
+        ({"heterogeneity": -1.0}, "heterogeneity must be a finite number of at least 0, got -1.0"),
+        ({"failure": 1.0}, r"failure must be a number in \(0, 1\), or None for the bound in expectation, got 1.0"),
+        ({"tail_index": -1.0}, "tail_index must be a finite number of at least 0, got -1.0"),
     ],
 )
 def test_impossible_arguments_are_refused(arguments, message):

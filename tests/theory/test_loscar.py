@@ -59,11 +59,11 @@ def test_overwriting_ranges_from_blocking_to_corrected():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"compute_window": 0.0}, "compute_window=0.0"),
-        ({"communication_time": -1.0}, "communication_time=-1.0"),
-        ({"sparsity": 1.5}, r"sparsity=1.5 must be in \[0, 1\]"),
-        ({"variant": "naive"}, "variant='naive'.*overwrite"),
-        ({"steps": -1}, "steps=-1"),
+        ({"compute_window": 0.0}, "compute_window must be a finite number above 0, got 0.0"),
+        ({"communication_time": -1.0}, "communication_time must be a finite number of at least 0, got -1.0"),
+        ({"sparsity": 1.5}, r"sparsity must be a number in \[0, 1\], the share of coordinates that is sent, got 1.5"),
+        ({"variant": "naive"}, "variant must be one of 'corrected', 'overwrite', 'blocking', got 'naive'"),
+        ({"steps": -1}, "steps must be a finite number of at least 0, got -1"),
         ({"times": []}, "give one positive time"),
     ],
 )

@@ -84,13 +84,13 @@ def test_the_mean_of_that_many_gradients_has_the_target_as_variance(rule, sigma,
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"gap": 0.0}, "gap=0.0 must be positive"),
-        ({"smoothness": -1.0}, "smoothness=-1.0"),
-        ({"sigma": -1.0}, "sigma=-1.0 must be zero or positive"),
-        ({"sigma": math.nan}, "sigma=nan"),
-        ({"growth": math.inf}, "growth=inf"),
-        ({"rho": 0.0}, "rho=0.0"),
-        ({"updates": 0}, "updates=0"),
+        ({"gap": 0.0}, "gap must be a finite number above 0, got 0.0"),
+        ({"smoothness": -1.0}, "smoothness must be a finite number above 0, got -1.0"),
+        ({"sigma": -1.0}, "sigma must be a finite number of at least 0, got -1.0"),
+        ({"sigma": math.nan}, "sigma must be a finite number of at least 0, got nan"),
+        ({"growth": math.inf}, "growth must be a finite number of at least 0, got inf"),
+        ({"rho": 0.0}, "rho must be a finite number above 0, got 0.0"),
+        ({"updates": 0}, "updates must be at least 1, got 0"),
     ],
 )
 def test_impossible_constants_are_refused(changed, message):
@@ -99,5 +99,5 @@ def test_impossible_constants_are_refused(changed, message):
 
 
 def test_a_target_of_zero_is_refused():
-    with pytest.raises(ValueError, match=r"eps=0.0 must be positive"):
+    with pytest.raises(ValueError, match=r"eps must be a finite number above 0, got 0.0"):
         ringmaster_threshold(1.0, 0.0)

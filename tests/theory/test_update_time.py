@@ -148,11 +148,14 @@ def test_updates_are_counted_in_blocks_of_the_threshold():
         (lambda: harmonic_times([1.0, 0.0]), "times holds 0.0"),
         (lambda: harmonic_times([1.0, math.nan]), "times holds nan"),
         (lambda: harmonic_times([math.inf]), "all infinite"),
-        (lambda: update_time([1.0], 0), "threshold=0 must be at least 1"),
-        (lambda: rennala_time([1.0], 0, 1), "batch=0"),
-        (lambda: ringmaster_time([1.0], 1, 0), "updates=0"),
+        (lambda: update_time([1.0], 0), "threshold must be at least 1, got 0"),
+        (lambda: rennala_time([1.0], 0, 1), "batch must be at least 1, got 0"),
+        (lambda: ringmaster_time([1.0], 1, 0), "updates must be at least 1, got 0"),
         (lambda: update_time_universal([], 1), "powers is empty"),
-        (lambda: update_time_universal([ConstantPower(1.0)], 1, start=-1.0), "start=-1.0"),
+        (
+            lambda: update_time_universal([ConstantPower(1.0)], 1, start=-1.0),
+            "start must be a finite number of at least 0, got -1.0",
+        ),
     ],
 )
 def test_impossible_arguments_are_refused(call, message):
@@ -161,5 +164,5 @@ def test_impossible_arguments_are_refused(call, message):
 
 
 def test_a_fractional_threshold_is_refused():
-    with pytest.raises(TypeError, match=r"threshold=2\.5 must be an integer"):
+    with pytest.raises(TypeError, match=r"threshold must be an integer of at least 1, got 2\.5"):
         update_time([1.0], 2.5)
