@@ -7,7 +7,6 @@ import importlib
 import pkgutil
 
 import pytest
-import torch
 
 import lightning_async
 
@@ -20,7 +19,6 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of(name: str) -> None:
-    torch.set_num_threads(1)
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 

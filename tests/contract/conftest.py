@@ -2,11 +2,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 sys.path.insert(0, str(Path(__file__).parent))  # `contract_battery`: importable in loading and spawned processes too
-
-torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,6 @@ K, D = 5, 48
 UNBIASED = ("interval", "alias", "spread", "osgc", "uncoded", "sgc")
 
 
-@pytest.fixture(autouse=True)
-def single_thread():
-    torch.set_num_threads(1)
-
-
 @pytest.fixture
 def targets() -> torch.Tensor:
     """Minima of K quadratics, with something in common."""

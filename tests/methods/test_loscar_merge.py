@@ -12,8 +12,6 @@ from lightning_async.methods.message import Message
 from lightning_async.randomness import derived_seed
 from lightning_async.simulation import FixedTimes, UniformTimes
 
-torch.set_num_threads(1)
-
 
 def _noise(worker: int, number: int, shape) -> torch.Tensor:
     generator = torch.Generator().manual_seed(derived_seed(0, "noise", worker, number))

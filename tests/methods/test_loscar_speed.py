@@ -9,8 +9,6 @@ from lightning_async.methods import LOSCAR
 from lightning_async.simulation import UniformTimes
 from recipes.local_training import StepCounting
 
-torch.set_num_threads(1)
-
 COORDINATES, GROUPS = 400, 20
 
 

@@ -17,8 +17,6 @@ from lightning_async.methods import ParameterAgnosticRingmaster, RingmasterASGD
 from lightning_async.optim import LMO, Muon
 from lightning_async.simulation import FixedTimes, Job, SqrtTimes, Step
 
-torch.set_num_threads(1)
-
 TIMES = (1.0, 1.5, 2.3, 4.0, 9.0)
 
 

@@ -8,8 +8,6 @@ from lightning_async.methods import ParameterAgnosticRingmaster, RingmasterASGD
 from lightning_async.optim import LMO
 from lightning_async.simulation import Job, SqrtTimes, UniformTimes
 
-torch.set_num_threads(1)
-
 STEPS = 400
 
 

@@ -46,7 +46,6 @@ def _blocks(module: nn.Module, loss: Tensor) -> list[Block]:
 
 @pytest.fixture(scope="module")
 def blocks() -> list[Block]:
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     decoder, residual = Decoder(), resnet18()
     with torch.no_grad():

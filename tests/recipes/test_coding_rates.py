@@ -18,6 +18,7 @@ from recipes.coding_rates.report import summarize, write_report
 from recipes.coding_rates.running import Result, execute
 from recipes.coding_rates.settings import PROBLEMS, SCHEMES, Run
 from recipes.coding_rates.slopes import interval, slope, student_quantile
+from recipes.data import load_a9a
 from recipes.studies import Results, run_missing
 
 SMALL = Study(
@@ -27,7 +28,6 @@ SMALL = Study(
 
 @pytest.fixture(scope="module")
 def logistic() -> LogisticProblem:
-    torch.set_num_threads(1)
     return LogisticProblem(l2=0.1)
 
 
@@ -44,7 +44,8 @@ def test_the_minimum_of_the_logistic_problem_is_a_stationary_point(logistic: Log
 def test_the_logistic_gradient_is_that_of_autograd(logistic: LogisticProblem, rows: int) -> None:
     chosen = torch.arange(rows) * 11
     w = torch.linspace(-1.0, 1.0, 123, requires_grad=True)
-    margins = logistic._labels[chosen] * (logistic._rows[chosen] @ w)
+    features, labels = load_a9a().train.__getitems__(chosen)
+    margins = labels * (features @ w)
     (torch.nn.functional.softplus(-margins).mean() + 0.05 * w.square().sum()).backward()
     logistic.parameters[0].copy_(w.detach())
     torch.testing.assert_close(logistic.gradient(chosen)[0], w.grad)
@@ -167,7 +168,8 @@ def test_the_command_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFix
         ({"hidden": 0}, "hidden must be at least 1, got 0"),
         ({"offset": 0.0}, "offset must be above 0, got 0"),
         ({"offset": 1.0}, r"offset must be at least scale \* l2 = 2"),
-        ({"rows": 0}, "rows must be at least 1 and at most 60000, got 0"),
+        ({"rows": 0}, "rows must be between 1 and 6000, the images that are shipped; got 0"),
+        ({"rows": 6001}, "rows must be between 1 and 6000"),
         ({"horizons": (0, 8, 16)}, r"horizons must be at least 1, got \(0, 8, 16\)"),
         ({"seeds": (-1, 0)}, r"seeds must be different numbers, 0 or more; got \[-1, 0\]"),
         ({"seeds": (0, 0, 1)}, "seeds must be different numbers"),

@@ -18,8 +18,6 @@ from lightning_async.simulation import UniformTimes
 from lightning_async.strategies.registry import REGISTERED
 from recipes.nanochat.model import NanoChat
 
-torch.set_num_threads(1)
-
 OVERLAYS = Path(__file__).parents[2] / "configs" / "methods"
 MUON = sorted(path.stem for path in OVERLAYS.glob("*_muon.yaml"))
 # LightningCLI 2.6 calls jsonargparse by names that the latter has renamed.
