@@ -2,7 +2,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lightning_async.cli.compare import workers
 from lightning_async.cli.compare.axes import check_axes, figure_name, positions, scale
 from lightning_async.cli.compare.configuration import ComparisonError
 from lightning_async.cli.compare.history import History
@@ -19,6 +20,7 @@ from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis
 from lightning_async.cli.compare.summary import summarize
 from lightning_async.cli.compare.tables import axis_cells
+from lightning_async.cli.compare.workers import Event, Job
 from lightning_async.cli.main import main
 
 Write = Callable[..., Path]
@@ -216,14 +218,22 @@ def test_figures_of_quantities_with_a_slash_have_a_name() -> None:
 def test_an_axis_that_no_method_reports_stops_the_runs_once_every_method_has_one(
     tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made = []
+
+    def one_after_the_other(
+        next_jobs: Callable[[Any], dict[str, Job]], results: dict[str, RunResult], *_: Any
+    ) -> Iterator[Event]:
+        for key, job in next_jobs(results).items():
+            made.append(job.name)
+            results[key] = run()
+            yield Event(key, 4.0, results[key])
+
+    monkeypatch.setattr(workers, "run_all", one_after_the_other)
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    comparison = write_comparison(
-        tmp_path, seeds=[0, 1, 2], budget=4, evaluate_every=2, axes={"bits_sent": "bits"}, methods={"asgd": {}}
-    )
-    output = tmp_path / "out"
-    assert main(["compare", str(comparison), "--output", str(output)]) == 2
+    comparison = write_comparison(tmp_path, seeds=[0, 1, 2], budget=4, evaluate_every=2, axes={"bits_sent": "bits"})
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 2
     assert "no run reports 'bits_sent'" in capsys.readouterr().err
-    assert len(list(output.glob("runs/*/result.json"))) < 3
+    assert made == ["all/asgd/seed 0", "all/asgd/seed 1", "all/asgd/seed 2", "all/minibatch_sgd/seed 0"]
 
 
 def test_runs_of_some_methods_are_reported_without_the_axis_of_the_others(

@@ -91,7 +91,7 @@ STRATEGY = "--trainer.strategy.init_args"
     ("argument", "message"),
     [
         (f"{STRATEGY}.method.init_args.nope=1", "lightning-async fit: method: Option 'nope' is not accepted\n"),
-        ("--model.init_args.sleep=long", "lightning-async fit: model.sleep: expected float, got 'long'\n"),
+        ("--model.init_args.factor=long", "lightning-async fit: model.factor: expected float, got 'long'\n"),
     ],
 )
 def test_a_mistake_in_an_argument_is_told_in_a_line(

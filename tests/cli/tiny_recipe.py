@@ -1,19 +1,23 @@
 """A recipe small enough to be run many times: linear regression on fixed random data."""
 
-import time
+import os
+import threading
+from pathlib import Path
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
+HANGING = "TINY_RECIPE_HANGING"  # names a file that is made when a run hangs; without it none hangs
+
 
 class TinyModule(LightningModule):
-    """Args: seconds to sleep per step, step at which to raise, factor on the loss (large ones diverge)."""
+    """Args: step at which to hang for ever, step at which to raise, factor on the loss (large ones diverge)."""
 
-    def __init__(self, sleep: float = 0.0, fail_at: int = -1, factor: float = 1.0) -> None:
+    def __init__(self, hang_at: int = -1, fail_at: int = -1, factor: float = 1.0) -> None:
         super().__init__()
-        self.sleep, self.fail_at, self.factor = sleep, fail_at, factor
+        self.hang_at, self.fail_at, self.factor = hang_at, fail_at, factor
         self.layer = torch.nn.Linear(4, 1)
         self.calls = 0
 
@@ -21,7 +25,9 @@ class TinyModule(LightningModule):
         return (self.layer(batch[0]) - batch[1]).square().mean()
 
     def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
-        time.sleep(self.sleep)
+        if self.trainer.global_step == self.hang_at and HANGING in os.environ:
+            Path(os.environ[HANGING]).touch()
+            threading.Event().wait()
         if self.trainer.global_step == self.fail_at:
             raise RuntimeError("no luck today")
         return self.error(batch) * self.factor
