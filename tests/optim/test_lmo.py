@@ -1,8 +1,6 @@
-"""The optimizer: its update rule, its groups, its state and what it refuses."""
+"""The optimizer: its update rule, its groups, and what it refuses."""
 
 import copy
-import io
-import pickle
 
 import pytest
 import torch
@@ -13,29 +11,18 @@ from torch import nn
 from lightning_async.optim import LMO
 from lightning_async.optim import lmo as lmo_module
 from lightning_async.optim.norms import NORMS, lmo, shape_factor
-
-
-def _parameter(*shape: int, dtype: torch.dtype = torch.float32) -> nn.Parameter:
-    parameter = nn.Parameter(torch.randn(shape).to(dtype))
-    parameter.grad = torch.randn(shape).to(dtype)
-    return parameter
-
-
-def _new_gradients(parameters: list[nn.Parameter], step: int) -> None:
-    generator = torch.Generator().manual_seed(step)
-    for parameter in parameters:
-        parameter.grad = torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+from tests.optim.random_parameters import new_gradients, random_parameter
 
 
 @pytest.mark.parametrize("norm", sorted(NORMS))
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_steps_follow_the_rule_with_a_momentum_that_changes_every_step(norm, nesterov):
     """alpha_k = k^(-1/2) with alpha_0 = 1, and a step size that changes too: the parameter-agnostic rule."""
-    x = _parameter(6, 4)
+    x = random_parameter(6, 4)
     optimizer = LMO([x], lr=0.1, norm=norm, nesterov=nesterov, weight_decay=0.2, radius=3.0, ns_dtype="float32")
     expected, m = x.detach().clone(), torch.zeros_like(x)
     for k in range(5):
-        _new_gradients([x], k)
+        new_gradients([x], k)
         alpha, lr = (k or 1) ** -0.5, 0.1 * (k + 1) ** -0.75
         optimizer.param_groups[0]["momentum"] = 1 - alpha
         optimizer.param_groups[0]["lr"] = lr
@@ -48,17 +35,17 @@ def test_steps_follow_the_rule_with_a_momentum_that_changes_every_step(norm, nes
 
 
 def test_full_weight_on_the_new_gradient_makes_it_the_momentum_exactly():
-    x = _parameter(5, 3)
+    x = random_parameter(5, 3)
     optimizer = LMO([x])
     optimizer.step()
-    _new_gradients([x], 1)
+    new_gradients([x], 1)
     optimizer.param_groups[0]["momentum"] = 0.0
     optimizer.step()
     assert torch.equal(optimizer.state[x]["momentum_buffer"], x.grad)
 
 
 def test_euclidean_steps_are_normalised_sgd():
-    x = _parameter(5, 3)
+    x = random_parameter(5, 3)
     expected = x.detach() - 0.3 * x.grad / x.grad.norm()
     LMO([x], lr=0.3, norm="euclidean").step()
     torch.testing.assert_close(x.detach(), expected)
@@ -67,7 +54,7 @@ def test_euclidean_steps_are_normalised_sgd():
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("shape", [(64, 64), (128, 32), (32, 128)])
 def test_matrices_agree_with_torch_muon_to_its_bfloat16(nesterov, shape):
-    ours = [_parameter(*shape) for _ in range(3)]
+    ours = [random_parameter(*shape) for _ in range(3)]
     theirs = copy.deepcopy(ours)
     optimizers = [
         LMO(ours, lr=0.02, nesterov=nesterov, weight_decay=0.1, coefficients="quintic", ns_dtype="bfloat16"),
@@ -75,8 +62,8 @@ def test_matrices_agree_with_torch_muon_to_its_bfloat16(nesterov, shape):
     ]
     start = [p.detach().clone() for p in ours]
     for k in range(4):
-        _new_gradients(ours, k)
-        _new_gradients(theirs, k)
+        new_gradients(ours, k)
+        new_gradients(theirs, k)
         for optimizer in optimizers:
             optimizer.step()
     for mine, other, before in zip(ours, theirs, start, strict=True):
@@ -88,12 +75,12 @@ def test_parameters_of_equal_shape_are_iterated_in_one_batch(monkeypatch):
     batches = []
     original = lmo_module.orthogonalize
     monkeypatch.setattr(lmo_module, "orthogonalize", lambda m, *rest: batches.append(len(m)) or original(m, *rest))
-    LMO([_parameter(8, 8) for _ in range(4)] + [_parameter(8, 4) for _ in range(2)]).step()
+    LMO([random_parameter(8, 8) for _ in range(4)] + [random_parameter(8, 4) for _ in range(2)]).step()
     assert sorted(batches) == [2, 4]
 
 
 def test_batches_are_bounded_and_do_not_change_the_step(monkeypatch):
-    bounded, free = [_parameter(8, 6) for _ in range(5)], []
+    bounded, free = [random_parameter(8, 6) for _ in range(5)], []
     free = copy.deepcopy(bounded)
     for p, q in zip(bounded, free, strict=True):
         q.grad = p.grad
@@ -106,7 +93,7 @@ def test_batches_are_bounded_and_do_not_change_the_step(monkeypatch):
 
 @pytest.mark.parametrize("shape", [(96, 144), (128, 128), (32, 256)])
 def test_a_step_holds_at_most_seven_times_its_largest_batch(shape):
-    parameters = [_parameter(*shape) for _ in range(4)]
+    parameters = [random_parameter(*shape) for _ in range(4)]
     optimizer = LMO(parameters, nesterov=True, ns_dtype="float32")
     optimizer.step()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
@@ -125,7 +112,7 @@ def test_constrained_steps_never_leave_the_ball(norm, lr, seed):
     x = nn.Parameter(torch.zeros(5, 4))
     optimizer = LMO([x], lr=lr, norm=norm, constrained=True, radius=2.0, ns_dtype="float32")
     for k in range(15):
-        _new_gradients([x], seed + k)
+        new_gradients([x], seed + k)
         optimizer.step()
         limit = 2.0 * (1.15 * shape_factor(norm, 5, 4) if norm == "spectral" else 1.0)
         assert NORMS[norm].norm(x.detach()) <= limit * (1 + 1e-5)
@@ -133,7 +120,7 @@ def test_constrained_steps_never_leave_the_ball(norm, lr, seed):
 
 def test_vectors_are_never_iterated(monkeypatch):
     monkeypatch.setattr(lmo_module, "orthogonalize", lambda *_: pytest.fail("a vector was iterated"))
-    x = _parameter(7)
+    x = random_parameter(7)
     y = copy.deepcopy(x)
     y.grad = x.grad
     LMO([x], norm="spectral").step()
@@ -142,7 +129,7 @@ def test_vectors_are_never_iterated(monkeypatch):
 
 
 def test_a_convolution_steps_as_its_matrix():
-    x = _parameter(6, 2, 3, 3)
+    x = random_parameter(6, 2, 3, 3)
     y = nn.Parameter(x.detach().reshape(6, 18).clone())
     y.grad = x.grad.reshape(6, 18)
     LMO([x], ns_dtype="float32").step()
@@ -151,7 +138,7 @@ def test_a_convolution_steps_as_its_matrix():
 
 
 def test_a_convolution_in_channels_last_format_takes_the_same_step():
-    x = _parameter(6, 2, 3, 3)
+    x = random_parameter(6, 2, 3, 3)
     y = nn.Parameter(x.detach().clone(memory_format=torch.channels_last))
     y.grad = x.grad.clone(memory_format=torch.channels_last)
     LMO([x], ns_dtype="float32").step()
@@ -162,7 +149,7 @@ def test_a_convolution_in_channels_last_format_takes_the_same_step():
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("norm", ["spectral", "sign", "row_rms"])
 def test_a_gradient_that_is_not_finite_changes_neither_parameter_nor_momentum(bad, norm):
-    x, healthy = _parameter(4, 4), _parameter(4, 4)
+    x, healthy = random_parameter(4, 4), random_parameter(4, 4)
     optimizer = LMO([x, healthy], norm=norm, weight_decay=0.1)
     optimizer.step()
     before, momentum = x.detach().clone(), optimizer.state[x]["momentum_buffer"].clone()
@@ -176,7 +163,7 @@ def test_a_gradient_that_is_not_finite_changes_neither_parameter_nor_momentum(ba
 
 
 def test_bad_gradients_are_reported_once(recwarn):
-    x = _parameter(4, 4)
+    x = random_parameter(4, 4)
     x.grad.fill_(float("nan"))
     optimizer = LMO([x])
     optimizer.step()
@@ -185,86 +172,14 @@ def test_bad_gradients_are_reported_once(recwarn):
 
 
 def test_a_huge_but_finite_gradient_is_not_taken_for_a_bad_one(recwarn):
-    x = _parameter(4, 4)
+    x = random_parameter(4, 4)
     x.grad.fill_(1e30)
     LMO([x], norm="sign").step()
     assert not recwarn.list
 
 
-def test_momenta_of_bfloat16_parameters_move_by_less_than_its_rounding():
-    x = _parameter(4, 4, dtype=torch.bfloat16)
-    x.grad.fill_(1.0)
-    optimizer = LMO([x], momentum=0.0, norm="sign")
-    optimizer.step()
-    x.grad.fill_(1.5)
-    optimizer.param_groups[0]["momentum"] = 0.999
-    optimizer.step()
-    torch.testing.assert_close(optimizer.state[x]["momentum_buffer"], torch.full((4, 4), 1.0005))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("norm", ["spectral", "euclidean"])
-def test_a_saved_run_resumes_bit_for_bit(dtype, norm):
-    def make() -> tuple[list[nn.Parameter], LMO]:
-        torch.manual_seed(0)
-        parameters = [_parameter(6, 4, dtype=dtype), _parameter(4, dtype=dtype), _parameter(6, 4, dtype=dtype)]
-        return parameters, LMO(parameters, lr=0.05, norm=norm, nesterov=True)
-
-    def run(parameters: list[nn.Parameter], optimizer: LMO, steps: range) -> None:
-        for k in steps:
-            _new_gradients(parameters, k)
-            optimizer.param_groups[0]["momentum"] = 1 - (k or 1) ** -0.5
-            optimizer.step()
-
-    whole, optimizer = make()
-    run(whole, optimizer, range(8))
-    first, optimizer = make()
-    run(first, optimizer, range(4))
-    file = io.BytesIO()
-    torch.save({"x": [p.detach() for p in first], "optimizer": optimizer.state_dict()}, file)
-    file.seek(0)
-    saved = torch.load(file, weights_only=True)
-    second, optimizer = make()
-    for parameter, value in zip(second, saved["x"], strict=True):
-        parameter.data.copy_(value)
-    optimizer.load_state_dict(saved["optimizer"])
-    run(second, optimizer, range(4, 8))
-    for p, q in zip(whole, second, strict=True):
-        assert torch.equal(p, q)
-
-
-def test_a_loaded_state_is_not_shared_with_its_source():
-    x, y = _parameter(3, 3), _parameter(3, 3)
-    source, target = LMO([x]), LMO([y])
-    source.step()
-    target.load_state_dict(source.state_dict())
-    before = source.state[x]["momentum_buffer"].clone()
-    target.step()
-    assert torch.equal(source.state[x]["momentum_buffer"], before)
-
-
-def test_a_state_loads_onto_the_device_of_the_parameters():
-    x = _parameter(3, 3)
-    optimizer = LMO([x])
-    optimizer.step()
-    elsewhere = LMO([nn.Parameter(torch.empty(3, 3, device="meta"))])
-    elsewhere.load_state_dict(optimizer.state_dict())
-    (state,) = elsewhere.state.values()
-    assert state["momentum_buffer"].device.type == "meta"
-
-
-def test_a_copied_or_pickled_optimizer_still_steps():
-    x = _parameter(3, 3)
-    optimizer = LMO([x])
-    for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
-        (parameter,) = other.param_groups[0]["params"]
-        parameter.grad = torch.full((3, 3), float("nan"))
-        with pytest.warns(UserWarning, match="not finite"):
-            other.step()
-
-
 def test_each_group_keeps_its_own_options():
-    x, y = _parameter(3, 3), _parameter(3, 3)
+    x, y = random_parameter(3, 3), random_parameter(3, 3)
     optimizer = LMO([{"params": [x], "norm": "sign", "lr": 0.5}, {"params": [y], "norm": "euclidean"}], lr=0.25)
     before = x.detach().clone(), y.detach().clone()
     optimizer.step()
@@ -273,7 +188,7 @@ def test_each_group_keeps_its_own_options():
 
 
 def test_schedulers_move_step_size_and_momentum():
-    x = _parameter(3, 3)
+    x = random_parameter(3, 3)
     optimizer = LMO([x], lr=0.1, norm="euclidean")
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.4, total_steps=10)
     lrs, momenta = [], []
@@ -303,13 +218,13 @@ def test_a_closure_is_evaluated_with_gradients_and_its_loss_returned():
 
 
 def test_parameters_without_gradient_are_left_alone():
-    x, y = _parameter(3, 3), nn.Parameter(torch.ones(3, 3))
+    x, y = random_parameter(3, 3), nn.Parameter(torch.ones(3, 3))
     LMO([x, y], weight_decay=0.5).step()
     assert torch.equal(y, torch.ones(3, 3))
 
 
 def test_scalars_and_empty_parameters_step():
-    scalar, empty = _parameter(), _parameter(0, 3)
+    scalar, empty = random_parameter(), random_parameter(0, 3)
     before = scalar.detach().clone()
     LMO([scalar, empty], lr=0.1).step()
     torch.testing.assert_close((scalar - before).abs(), torch.tensor(0.1))
@@ -323,7 +238,7 @@ def test_sparse_gradients_are_refused_with_the_remedy():
 
 
 def test_a_torch_dtype_is_kept_as_its_name():
-    assert LMO([_parameter(2, 2)], ns_dtype=torch.float32).param_groups[0]["ns_dtype"] == "float32"
+    assert LMO([random_parameter(2, 2)], ns_dtype=torch.float32).param_groups[0]["ns_dtype"] == "float32"
 
 
 @pytest.mark.parametrize(
@@ -343,6 +258,6 @@ def test_a_torch_dtype_is_kept_as_its_name():
 )
 def test_bad_options_are_refused_at_construction(options, message):
     with pytest.raises(ValueError, match=message):
-        LMO([_parameter(2, 2)], **options)
+        LMO([random_parameter(2, 2)], **options)
     with pytest.raises(ValueError, match=message):
-        LMO([{"params": [_parameter(2, 2)], **options}])
+        LMO([{"params": [random_parameter(2, 2)], **options}])
