@@ -7,23 +7,22 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MethodType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lightning_async._compat import is_overridden
+from lightning_async.callbacks.module_copy import copied
 from lightning_async.callbacks.random_states import kept_states, random_generators
+from lightning_async.data.minibatches import MiniBatches, Request
 from lightning_async.data.seeding import seeded
+from lightning_async.methods.clipping import device_norm
 from lightning_async.randomness import derived_seed
-
-_WRAPPED_BY_COMPILE = ("forward", "training_step", "validation_step", "test_step", "predict_step")
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class GradientErrors:
     nonfinite: int
 
 
-class MiniBatches:
+class SampledBatches:
     """Mini-batches of a loader's dataset that are drawn without the loader.
 
     Every pass yields the same ones if the generators that `owners` hold begin in the same states.
@@ -55,7 +54,7 @@ class MiniBatches:
     def __init__(self, loader: DataLoader[Any], indices: Sequence[npt.NDArray[np.int64]], seed: int) -> None:
         self._loader = loader
         self._indices = indices
-        self._seed = seed
+        self._seed = derived_seed(seed, "noise data")
 
     @property
     def owners(self) -> tuple[object, ...]:
@@ -65,11 +64,9 @@ class MiniBatches:
     def __iter__(self) -> Iterator[Any]:
         # Attributes that the dataset sets, such as counters, change in a copy only.
         dataset = copy.copy(self._loader.dataset)
-        read = getattr(dataset, "__getitems__", None) or (lambda rows: [dataset[row] for row in rows])
+        minibatches = MiniBatches(dataset, self._loader.collate_fn, batched=True, seed=self._seed)
         for number, rows in enumerate(self._indices):
-            with seeded(derived_seed(self._seed, "noise data", number)):
-                batch = self._loader.collate_fn(read(rows.tolist()))
-            yield batch
+            yield minibatches[Request((number,), rows.tolist())]
 
 
 def draw_indices(
@@ -91,7 +88,7 @@ def draw_indices(
     return drawn
 
 
-def gradient_errors(trainer: Trainer, module: LightningModule, batches: MiniBatches, seed: int) -> GradientErrors:
+def gradient_errors(trainer: Trainer, module: LightningModule, batches: SampledBatches, seed: int) -> GradientErrors:
     """Distances of mini-batch gradients to their mean.
 
     Forward and backward run on a copy of the module, twice for every mini-batch: once for the mean, once for the
@@ -118,7 +115,7 @@ def gradient_errors(trainer: Trainer, module: LightningModule, batches: MiniBatc
         with kept_states(generators):
             for number, batch in enumerate(batches):
                 gradient = evaluate(batch, number)
-                if gradient is None or not torch.isfinite(_norm(gradient)):
+                if gradient is None or not torch.isfinite(device_norm(gradient)):
                     continue
                 used += 1
                 if mean is None:
@@ -131,10 +128,10 @@ def gradient_errors(trainer: Trainer, module: LightningModule, batches: MiniBatc
             for number, batch in enumerate(batches):
                 total += 1
                 gradient = evaluate(batch, number)
-                if mean is None or gradient is None or not torch.isfinite(_norm(gradient)):
+                if mean is None or gradient is None or not torch.isfinite(device_norm(gradient)):
                     continue
-                norms.append(_norm(torch._foreach_sub(gradient, mean)).item())
-    gradient_norm = float("nan") if mean is None else _norm(mean).item()
+                norms.append(device_norm(torch._foreach_sub(gradient, mean)).item())
+    gradient_norm = float("nan") if mean is None else device_norm(mean).item()
     return GradientErrors(np.array(norms, dtype=np.float64), gradient_norm, total - len(norms))
 
 
@@ -180,43 +177,6 @@ class _Evaluation:
         return data if data is not None and is_overridden(name, data) else self._module
 
 
-def copied(module: LightningModule) -> LightningModule:
-    """A copy that shares no tensor with the module, in the same mode, with the same buffers.
-
-    Raises:
-        MisconfigurationException: if an attribute of the module cannot be copied.
-    """
-    memo: dict[int, Any] = {}
-    for part in module.modules():
-        for value in list(vars(part).values()):
-            _detach_computed(value, memo)
-    try:
-        twin = copy.deepcopy(module, memo)
-    except Exception as error:
-        raise MisconfigurationException(
-            f"GradientNoiseMonitor measures on a copy of {type(module).__name__}, which cannot be copied: {error}. "
-            f"Give the attribute that cannot be copied a __deepcopy__, or remove the callback."
-        ) from error
-    for name in _WRAPPED_BY_COMPILE:
-        # What torch.compile has put on the instance calls the original.
-        if name in twin.__dict__ and not isinstance(twin.__dict__[name], MethodType):
-            del twin.__dict__[name]
-    return twin
-
-
-def _detach_computed(value: object, memo: dict[int, Any], depth: int = 0) -> None:
-    """Have tensors that were computed, such as losses kept in a list, copied without their graph."""
-    if isinstance(value, Tensor):
-        if value.grad_fn is not None:
-            memo[id(value)] = value.detach().clone()
-    elif depth < 4 and isinstance(value, Mapping):
-        for inner in list(value.values()):
-            _detach_computed(inner, memo, depth + 1)
-    elif depth < 4 and isinstance(value, (list, tuple, set)):
-        for inner in list(value):
-            _detach_computed(inner, memo, depth + 1)
-
-
 def _seed_device(device: torch.device, seed: int) -> None:
     # Not torch.manual_seed, which takes milliseconds on a machine without the device that it was built for.
     if device.type == "cuda":
@@ -239,12 +199,6 @@ def _device_randomness(device: torch.device) -> Iterator[None]:
             torch.cuda.set_rng_state(state, device)
         else:
             torch.mps.set_rng_state(state)
-
-
-def _norm(tensors: Sequence[Tensor]) -> Tensor:
-    norms = [torch.linalg.vector_norm(t, dtype=torch.promote_types(t.dtype, torch.float32)) for t in tensors]
-    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-    return norm
 
 
 def _ignore(*args: Any, **kwargs: Any) -> None:

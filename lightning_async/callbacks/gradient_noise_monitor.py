@@ -17,8 +17,9 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 from typing_extensions import override
 
 from lightning_async.arguments import count, random_seed, real
-from lightning_async.callbacks.gradient_errors import MiniBatches, copied, draw_indices, gradient_errors
+from lightning_async.callbacks.gradient_errors import SampledBatches, draw_indices, gradient_errors
 from lightning_async.callbacks.gradient_noise import GradientNoise
+from lightning_async.callbacks.module_copy import copied
 from lightning_async.callbacks.version_folder import new_version
 from lightning_async.data.step_loader import StepLoader
 from lightning_async.strategies.scheduled import ScheduledStrategy
@@ -39,8 +40,8 @@ class GradientNoiseMonitor(Callback):
     uniformly, so that errors include how workers differ), and all random states are put back, those of generators that
     the dataset, its transforms, the collate function or the data module hold included. Only what `training_step` and
     the data do outside of the module, its logging and the dataset's attributes, such as writing files, happens in a
-    measurement as well. A measurement
-    costs 2 `num_samples` gradients and, while it lasts, the memory of a second module and two gradients.
+    measurement as well. A measurement costs 2 `num_samples` gradients and, while it lasts, the memory of a second
+    module and two gradients.
 
     Works with strategies of this package and with a plain Trainer on one device. Logged, with any logger, are
     `gradient_noise/theta`, `theta_low`, `theta_high`, `scale` and `order_statistics` of the fit, `rms` of the errors,
@@ -153,7 +154,7 @@ class GradientNoiseMonitor(Callback):
     def _measured(self, trainer: Trainer, pl_module: LightningModule) -> GradientNoise:
         loader, batch_size = self._loader(trainer)
         indices = draw_indices(_shards(trainer, loader), batch_size, self.num_samples, self.seed)
-        errors = gradient_errors(trainer, pl_module, MiniBatches(loader, indices, self.seed), self.seed)
+        errors = gradient_errors(trainer, pl_module, SampledBatches(loader, indices, self.seed), self.seed)
         step = trainer.global_step
         tail = self._fitted(errors.norms, f"at step {step}")
         return GradientNoise(step, errors.norms, errors.gradient_norm, errors.nonfinite, tail)

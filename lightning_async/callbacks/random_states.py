@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lightning_async.data.seeding import GENERATORS
+
 RandomGenerator: TypeAlias = (
     torch.Generator | np.random.Generator | np.random.BitGenerator | np.random.RandomState | random.Random
 )
 
-_GENERATORS = (torch.Generator, np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+_GENERATORS = (*GENERATORS, np.random.BitGenerator)
 _ATOMS = (Tensor, np.ndarray, str, bytes, bytearray, int, float, complex, type(None), type, ModuleType)
 _LARGEST_CONTAINER = 10_000
 

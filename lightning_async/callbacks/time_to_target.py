@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Literal
 
-import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
@@ -15,6 +14,7 @@ from typing_extensions import override
 from lightning_async._compat import logging_step
 from lightning_async.arguments import boolean, choice, count, real
 from lightning_async.callbacks.strategy import simulated_strategy
+from lightning_async.target import reached
 
 
 class TimeToTarget(Callback):
@@ -88,14 +88,8 @@ class TimeToTarget(Callback):
                 f"TimeToTarget waits for {self.metric!r}, which validation did not log; logged were: "
                 f"{', '.join(sorted(trainer.callback_metrics)) or 'none'}"
             )
-        metric = torch.as_tensor(trainer.callback_metrics[self.metric])
-        self._last.append(metric.item())
-        if len(self._last) < self.window:
-            return
-        # In the metric's own precision: 8,200 of 10,000 in single precision is 0.8199999928, and does reach 0.82.
-        precision = metric.dtype if metric.is_floating_point() else torch.float64
-        mean, value = torch.tensor([sum(self._last) / self.window, self.value], dtype=precision).tolist()
-        if mean >= value if self.mode == "max" else mean <= value:
+        self._last.append(float(trainer.callback_metrics[self.metric]))
+        if len(self._last) == self.window and reached(self._last, self.value, self.mode):
             self.time = simulated_strategy(trainer, self).logical_time
             for logger in trainer.loggers:
                 logger.log_metrics(

@@ -1,6 +1,5 @@
 """Who owns which sample: the interface of a partition, and the homogeneous one."""
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sized
 
@@ -9,13 +8,15 @@ import numpy.typing as npt
 from torch.utils.data import IterableDataset
 from typing_extensions import override
 
+from lightning_async.described import Described
+
 IndexArray = npt.NDArray[np.int64]
 
 # Keeps the draws of a partition apart from every other use of the same run seed.
 _STREAM = 0x70617274
 
 
-class Partition(ABC):
+class Partition(Described, ABC):
     """Splits a map-style dataset over workers: each sample gets exactly one owner.
 
     A partition is a pure function of the dataset's size, labels or groups, the number of workers and the seed.
@@ -46,23 +47,6 @@ class Partition(ABC):
             TypeError: if the dataset has no length or is an ``IterableDataset``.
             ValueError: if there are too few samples (or labels, or groups) for that many workers.
         """
-
-    def _arguments(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Partition) or type(other) is not type(self):
-            return NotImplemented
-        return self._arguments() == other._arguments()
-
-    @override
-    def __hash__(self) -> int:
-        return hash((type(self), *self._arguments().values()))
-
-    @override
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._arguments().items())})"
 
 
 class IID(Partition):

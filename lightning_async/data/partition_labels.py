@@ -2,11 +2,9 @@
 
 import math
 import pkgutil
-import random
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -15,6 +13,8 @@ import torch
 from rich.console import Console
 from rich.progress import track
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
+
+from lightning_async.data.seeding import seeded
 
 LabelArray = npt.NDArray[Any]
 
@@ -133,7 +133,7 @@ def _read_samples(dataset: _MapDataset, by: By) -> LabelArray:
     console = Console(file=sys.stderr)
     quiet = not console.is_terminal
     keys = []
-    with _random_states_kept():
+    with seeded(0):  # a partition is a pure function even if the dataset's samples are random
         for index in track(range(size), f"Reading {what}", console=console, disable=quiet, transient=True):
             sample = dataset[index]
             keys.append(by(sample) if callable(by) else _key_in_sample(sample, by, where))
@@ -211,18 +211,3 @@ def _array_of(keys: list[Hashable]) -> LabelArray:
     array = np.empty(len(keys), dtype=object)
     array[:] = keys
     return array
-
-
-@contextmanager
-def _random_states_kept() -> Iterator[None]:
-    # Fixed seeds inside keep the partition a pure function even if the dataset's samples are random.
-    numpy_state, python_state = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        np.random.seed(0)
-        random.seed(0)
-        try:
-            yield
-        finally:
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+"""What draws at random and can be seeded."""
+
 _legacy_numpy: Any = np.random.mtrand._rand  # what the functions of np.random draw from
 _idle_sources: list[Any] = []  # numpy generators that no `seeded` block uses now
 
@@ -70,8 +73,7 @@ def reseed(generators: list[Any], seed: int) -> None:
 
 def own_generators(owner: object) -> list[Any]:
     """The random generators that an object holds as attributes."""
-    kinds = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-    return [value for value in getattr(owner, "__dict__", {}).values() if isinstance(value, kinds)]
+    return [value for value in getattr(owner, "__dict__", {}).values() if isinstance(value, GENERATORS)]
 
 
 class _NoState:

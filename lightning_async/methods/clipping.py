@@ -6,6 +6,7 @@ import math
 import sys
 
 import torch
+from torch import Tensor
 
 from lightning_async.methods.base import Gradient
 
@@ -27,7 +28,7 @@ def global_norm(gradient: Gradient) -> float:
             if t is None:
                 continue
             if not t.is_cpu:
-                square = _square_on_device(gradient)
+                square = device_norm(gradient).item() ** 2
                 break
             if t.dtype is not _SINGLE and t.dtype is not _DOUBLE:
                 square += torch.linalg.vector_norm(t, dtype=_SINGLE).item() ** 2
@@ -76,12 +77,17 @@ def scale(gradient: Gradient, factor: float, *, in_place: bool) -> Gradient:
     return [None if g is None else next(scaled) for g in gradient]
 
 
-def _square_on_device(gradient: Gradient) -> float:
-    """Square of the norm, with a single wait for the device."""
+def device_norm(gradient: Gradient) -> Tensor:
+    """The norm as a tensor on the device of the gradient, in single precision at least; nothing waits for it.
+
+    Args:
+        gradient: dense tensors; None counts as zero.
+    """
     norms = [
         torch.linalg.vector_norm(t, dtype=torch.promote_types(t.dtype, _SINGLE)) for t in gradient if t is not None
     ]
-    return float(torch.linalg.vector_norm(torch.stack(norms)).item()) ** 2
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm
 
 
 def _careful_norm(gradient: Gradient) -> float:

@@ -10,11 +10,11 @@ import numpy as np
 from torch import Tensor
 
 from lightning_async.arguments import real
+from lightning_async.described import Described
 from lightning_async.methods.masks import Indices
 from lightning_async.methods.merging import MergeRule
 from lightning_async.methods.rounds import Round, RoundClock
 from lightning_async.simulation import SimulatedCluster, Step
-from lightning_async.simulation.arguments import Described
 
 
 class ReplicaMethod(Described, ABC):

@@ -12,7 +12,7 @@ from typing import cast
 from typing_extensions import override
 
 from lightning_async.arguments import real, reals
-from lightning_async.simulation.arguments import Described
+from lightning_async.described import Described
 
 # A job whose missing work is below this is finished: otherwise rounding alone could make it wait for an outage to end.
 _NEGLIGIBLE_WORK = 1e-12

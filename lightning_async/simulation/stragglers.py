@@ -12,7 +12,8 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from lightning_async.arguments import array, random_seed, real
-from lightning_async.simulation.arguments import Described, worker_count
+from lightning_async.described import Described
+from lightning_async.simulation.arguments import worker_count
 from lightning_async.simulation.random_blocks import block_sampler, philox
 from lightning_async.simulation.worker_times import Duration, WorkerTimes
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from lightning_async.arguments import choice
-from lightning_async.simulation.arguments import describe, digest
+from lightning_async.described import describe, digest
 from lightning_async.simulation.random_blocks import block_sampler
 from lightning_async.simulation.worker_times import Duration, WorkerTimes
 

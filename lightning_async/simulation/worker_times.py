@@ -10,7 +10,8 @@ from typing import TypeAlias
 from typing_extensions import override
 
 from lightning_async.arguments import probability, real, reals
-from lightning_async.simulation.arguments import Described, worker_count
+from lightning_async.described import Described
+from lightning_async.simulation.arguments import worker_count
 
 Duration: TypeAlias = Callable[[int, int, float], float]
 """(worker, job number, start time) -> how long that job takes, in logical time; `math.inf` if it never finishes."""

@@ -1,6 +1,7 @@
 """Natural ownership: groups stay whole and are balanced by size."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -79,3 +80,13 @@ def test_none_is_refused_at_construction() -> None:
 def test_a_function_name_that_does_not_import_is_refused_at_construction() -> None:
     with pytest.raises(ValueError, match=r"no\.such\.module:role.*package\.module:function"):
         ByGroup(by="no.such.module:role")
+
+
+def test_a_function_is_known_by_what_it_does_and_not_by_where_it_is() -> None:
+    def by_remainder(divisor: int) -> Callable[[int], int]:
+        return lambda sample: sample % divisor
+
+    once, again, another = (ByGroup(by=by_remainder(divisor)) for divisor in (2, 2, 3))
+    assert "0x" not in repr(once)
+    assert repr(once) == repr(again) != repr(another)
+    assert once == again != another

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-import numpy as np
-
 from lightning_async.cli.compare.schema import Target
+from lightning_async.target import reached
 
 if TYPE_CHECKING:
     from lightning_async.cli.compare.results import RunResult
@@ -34,11 +33,8 @@ def time_to_target(times: Sequence[float], values: Sequence[float], target: Targ
         >>> time_to_target([2.0, 4.0, 6.0], [0.7, 0.9, 0.8], Target("val/acc", 0.8, window=2))
         4.0
     """
-    goal = np.float32(target.value)
     for last in range(target.window - 1, len(times)):
-        # Metrics are logged in single precision, in which 820 of 1,000 is 0.8199999928 and does reach 0.82.
-        mean = np.float32(math.fsum(values[last + 1 - target.window : last + 1]) / target.window)
-        if mean >= goal if target.mode == "max" else mean <= goal:
+        if reached(values[last + 1 - target.window : last + 1], target.value, target.mode):
             return times[last]
     return None
 

@@ -70,7 +70,8 @@ class RunResult:
         for key in ("metrics", "counters"):
             content[key] = {name: [_nan(v) for v in values] for name, values in content[key].items()}
         result = cls(**content)
-        columns: tuple[Sized, ...] = (result.steps, result.train_loss, *result.metrics.values(), *result.counters.values())
+        columns: list[Sized] = [result.steps, result.train_loss]
+        columns += [*result.metrics.values(), *result.counters.values()]
         if any(len(column) != len(result.times) for column in columns):
             raise ValueError("not one value for every evaluation")
         return result
