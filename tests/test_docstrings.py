@@ -1,4 +1,4 @@
-"""Every example in a docstring of the package runs and prints what it says."""
+"""Every example in a docstring of the package and of the recipes runs and prints what it says."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pkgutil
 import pytest
 
 import lightning_async
+import recipes
 
 MODULES = [
     module.name
-    for module in pkgutil.walk_packages(lightning_async.__path__, prefix="lightning_async.")
+    for package in (lightning_async, recipes)
+    for module in pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}.")
     if not module.name.endswith("__main__")
 ]
 
@@ -23,8 +25,8 @@ def test_examples_of(name: str) -> None:
     assert result.failed == 0
 
 
-def test_there_are_examples() -> None:
-    tried = sum(
-        len(test.examples) for name in MODULES for test in doctest.DocTestFinder().find(importlib.import_module(name))
-    )
+@pytest.mark.parametrize("package", ["lightning_async", "recipes"])
+def test_there_are_examples(package: str) -> None:
+    modules = [importlib.import_module(name) for name in MODULES if name.startswith(f"{package}.")]
+    tried = sum(len(test.examples) for module in modules for test in doctest.DocTestFinder().find(module))
     assert tried > 50
