@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torchmetrics.classification import BinaryAccuracy
 
+from recipes.a9a.objective import objective
 from recipes.data import A9A_FEATURES, A9A_TRAIN_ROWS, Batch
 
 __all__ = ["LogisticRegression"]
@@ -52,7 +53,7 @@ class LogisticRegression(LightningModule):
 
     def objective(self, features: Tensor, labels: Tensor) -> Tensor:
         """Return f on the given rows: mean logistic loss plus the regulariser."""
-        return softplus(-labels * self(features)).mean() + self.l2 / 2 * self.weight.square().sum()
+        return objective(labels * self(features), self.weight, self.l2)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return f on the mini-batch."""

@@ -10,11 +10,9 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms.v2.functional import pil_to_tensor, resize
 
-from recipes.data import Batch, BatchedDataset
+from recipes.data import IMAGENET_STATISTICS, Batch, BatchedDataset, Normalisation
 
 __all__ = ["CocoImages", "CocoLabels", "read_captions", "read_labels", "require_coco"]
-
-_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as torchvision's models have it
 
 
 class CocoLabels(NamedTuple):
@@ -106,7 +104,7 @@ class CocoImages(BatchedDataset):
         self.paths = split.paths
         self.labels = split.labels
         self.size = size
-        self._mean, self._std = torch.tensor(_MEAN).view(-1, 1, 1), torch.tensor(_STD).view(-1, 1, 1)
+        self._normalised = Normalisation(*IMAGENET_STATISTICS)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -115,7 +113,7 @@ class CocoImages(BatchedDataset):
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return normalised images ``(batch, 3, size, size)`` and labels ``(batch, categories)``."""
         images = torch.stack([self._image(self.paths[index]) for index in indices])
-        return (images.float() / 255 - self._mean) / self._std, self.labels[torch.as_tensor(indices)]
+        return self._normalised(images), self.labels[torch.as_tensor(indices)]
 
     def _image(self, path: Path) -> Tensor:
         try:

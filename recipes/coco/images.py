@@ -7,7 +7,7 @@ import torch
 
 from recipes.coco.annotations import CocoImages, read_labels, require_coco
 from recipes.coco.scenes import GARMENTS, SIZE, Scenes, compose_scenes
-from recipes.data import Batch, BatchedDataset, channel_statistics, load_fashion_mnist
+from recipes.data import Batch, BatchedDataset, Normalisation, channel_statistics, load_fashion_mnist
 from recipes.datamodule import InMemoryDataModule
 
 __all__ = ["MultiLabelImages", "SceneImages"]
@@ -27,9 +27,7 @@ class SceneImages(BatchedDataset):
     def __init__(self, scenes: Scenes, mean: Sequence[float], std: Sequence[float]) -> None:
         self.images = scenes.images
         self.labels = scenes.labels
-        scale = 1 / torch.tensor(std, dtype=torch.float32)
-        self._scale = (scale / 255).view(-1, 1, 1)
-        self._shift = (torch.tensor(mean, dtype=torch.float32) * scale).view(-1, 1, 1)
+        self._normalised = Normalisation(mean, std)
 
     def __len__(self) -> int:
         """Number of scenes."""
@@ -38,8 +36,7 @@ class SceneImages(BatchedDataset):
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Return normalised pictures ``(batch, 3, 64, 64)`` and labels ``(batch, 10)``."""
         rows = torch.as_tensor(indices)
-        images = self.images.index_select(0, rows).float()
-        return images.mul_(self._scale).sub_(self._shift), self.labels.index_select(0, rows)
+        return self._normalised(self.images.index_select(0, rows)), self.labels.index_select(0, rows)
 
 
 class MultiLabelImages(InMemoryDataModule):

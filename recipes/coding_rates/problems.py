@@ -6,14 +6,12 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool2d, cross_entropy, softplus
+from torch.nn.functional import avg_pool2d, cross_entropy
 
-from recipes.data import load_a9a, load_fashion_mnist
+from recipes.a9a.objective import loss_gradient, minimiser, objective
+from recipes.data import FASHION_MNIST_TRAIN_IMAGES, load_a9a, load_fashion_mnist
 
-__all__ = ["LogisticProblem", "NetworkProblem", "Problem"]
-
-_NEWTON_STEPS = 30
-_CONVERGED = 1e-12
+__all__ = ["LogisticProblem", "NetworkProblem", "Problem", "check_rows"]
 
 
 class Problem(Protocol):
@@ -48,39 +46,36 @@ class LogisticProblem:
     """
 
     def __init__(self, l2: float) -> None:
-        train, _ = load_a9a()
-        self._rows, self._labels, self._l2 = train.features, train.targets, l2
-        self.num_rows = len(self._labels)
-        self.parameters = [torch.zeros(self._rows.shape[1])]
-        self._signed = self._rows.double() * self._labels.double()[:, None]
-        self.minimiser = self._newton()
+        self._signed, self._l2 = load_a9a().train.signed, l2
+        self._precise = self._signed.double()
+        self.num_rows = len(self._signed)
+        self.parameters = [torch.zeros(self._signed.shape[1])]
+        self.minimiser = minimiser(self._precise, l2)
         self._minimum = self._value(self.minimiser)
 
     def gradient(self, rows: Tensor) -> list[Tensor]:
         """Gradient of the logistic loss of some rows, and of the whole regulariser."""
         (w,) = self.parameters
-        features, labels = self._rows.index_select(0, rows), self._labels.index_select(0, rows)
-        weights = torch.sigmoid(-labels * torch.mv(features, w)) * labels / -len(rows)
-        return [torch.mv(features.T, weights).add_(w, alpha=self._l2)]
+        return [loss_gradient(self._signed.index_select(0, rows), w).add_(w, alpha=self._l2)]
 
     def measure(self) -> float:
         """f(w) - min f."""
         return float(self._value(self.parameters[0].double()) - self._minimum)
 
     def _value(self, w: Tensor) -> Tensor:
-        return softplus(-torch.mv(self._signed, w)).mean() + self._l2 / 2 * w.square().sum()
+        return objective(torch.mv(self._precise, w), w, self._l2)
 
-    def _newton(self) -> Tensor:
-        w = self.parameters[0].double()
-        eye = torch.eye(len(w), dtype=torch.float64)
-        for _ in range(_NEWTON_STEPS):
-            wrong = torch.sigmoid(-torch.mv(self._signed, w))
-            gradient = self._l2 * w - torch.mv(self._signed.T, wrong) / self.num_rows
-            if gradient.norm() < _CONVERGED:
-                break
-            curvature = (self._signed.T * (wrong * (1 - wrong))) @ self._signed / self.num_rows + self._l2 * eye
-            w = w - torch.linalg.solve(curvature, gradient)
-        return w
+
+def check_rows(rows: int) -> None:
+    """Refuse to train on more images than there are.
+
+    Raises:
+        ValueError: With how many there are.
+    """
+    if not 1 <= rows <= FASHION_MNIST_TRAIN_IMAGES:
+        raise ValueError(
+            f"rows must be between 1 and {FASHION_MNIST_TRAIN_IMAGES}, the images that are shipped; got {rows}."
+        )
 
 
 class NetworkProblem:
@@ -93,6 +88,9 @@ class NetworkProblem:
         hidden: Units of the hidden layer.
         seed: Of the starting point.
 
+    Raises:
+        ValueError: If there are not so many images.
+
     Example:
         >>> sum(p.numel() for p in NetworkProblem(rows=100, hidden=16, seed=0).parameters)
         970
@@ -100,6 +98,7 @@ class NetworkProblem:
 
     def __init__(self, rows: int, hidden: int, seed: int) -> None:
         data = load_fashion_mnist()
+        check_rows(rows)
         images = avg_pool2d(data.train_images[:rows].float(), 4).flatten(1)
         self._inputs = (images - images.mean()) / images.std()
         self._labels = data.train_targets[:rows].long()

@@ -11,7 +11,7 @@ from lightning_async import SimulatedCluster
 from lightning_async.cli.compare.configuration import fingerprint
 from lightning_async.methods import GradientCoding, Method, MinibatchSGD
 from lightning_async.simulation import BernoulliStragglers, FixedTimes
-from recipes.coding_rates.problems import LogisticProblem, NetworkProblem, Problem
+from recipes.coding_rates.problems import LogisticProblem, NetworkProblem, Problem, check_rows
 from recipes.studies import check_numbers, check_seeds
 
 __all__ = ["PROBLEMS", "SCHEMES", "ProblemName", "Run", "Scheme", "Study"]
@@ -128,7 +128,7 @@ class Study:
         fitted: The slope on a9a is that of the last so many powers of two of the number of updates.
         horizons: Numbers of updates on the network, each in a run of its own.
         network_scale: Steps on the network are network_scale / sqrt(horizon); up to 1,000.
-        rows: Images that the network is trained on.
+        rows: Images that the network is trained on, up to 6,000.
         hidden: Units of its hidden layer.
         every: Updates between two evaluations of the whole gradient.
         seeds: Seeds of data order, stragglers, quantisation, and the network's starting point.
@@ -167,7 +167,7 @@ class Study:
                 raise ValueError(
                     f"workers must be at most {SCHEMES[name].bits}, one bit each, with {name}; got {self.workers}."
                 )
-        check_numbers({"rows": self.rows}, least=1, most=60_000)
+        check_rows(self.rows)
         check_numbers({"horizons": self.horizons}, least=1)
         check_numbers({"slowest": self.slowest}, least=0.05, most=0.99)
         # Where weights overflow there is no error to measure.

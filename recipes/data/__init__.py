@@ -3,14 +3,17 @@
 from recipes.data.a9a import A9A_FEATURES, A9A_TRAIN_ROWS, A9ADataset, A9ASplits, load_a9a
 from recipes.data.austen import load_austen
 from recipes.data.cifar10 import load_cifar10, load_cifar10_stand_in, require_cifar10
-from recipes.data.fashion_mnist import LabelledImages, channel_statistics, load_fashion_mnist
+from recipes.data.fashion_mnist import FASHION_MNIST_TRAIN_IMAGES, LabelledImages, load_fashion_mnist
 from recipes.data.files import data_file
 from recipes.data.in_memory import Batch, BatchedDataset, ImageDataset, collate_batched
+from recipes.data.normalisation import IMAGENET_STATISTICS, Normalisation, channel_statistics
 from recipes.data.shakespeare import CharacterWindows, ShakespeareSplits, load_shakespeare, load_shakespeare_roles
 
 __all__ = [
     "A9A_FEATURES",
     "A9A_TRAIN_ROWS",
+    "FASHION_MNIST_TRAIN_IMAGES",
+    "IMAGENET_STATISTICS",
     "A9ADataset",
     "A9ASplits",
     "Batch",
@@ -18,6 +21,7 @@ __all__ = [
     "CharacterWindows",
     "ImageDataset",
     "LabelledImages",
+    "Normalisation",
     "ShakespeareSplits",
     "channel_statistics",
     "collate_batched",

@@ -34,6 +34,11 @@ class A9ADataset(BatchedDataset):
         self.features = multi_hot[:, 1:].contiguous()
         self.targets = labels.float()
 
+    @property
+    def signed(self) -> Tensor:
+        """Rows times labels, ``(rows, 123)``: all that a loss of the margins y x'w needs. Made anew at each call."""
+        return self.features * self.targets[:, None]
+
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.targets)

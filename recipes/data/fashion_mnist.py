@@ -8,7 +8,9 @@ from torch import Tensor
 
 from recipes.data.files import data_file
 
-__all__ = ["LabelledImages", "channel_statistics", "load_fashion_mnist"]
+__all__ = ["FASHION_MNIST_TRAIN_IMAGES", "LabelledImages", "load_fashion_mnist"]
+
+FASHION_MNIST_TRAIN_IMAGES = 6_000
 
 
 class LabelledImages(NamedTuple):
@@ -34,23 +36,3 @@ def load_fashion_mnist() -> LabelledImages:
             torch.from_numpy(arrays["test_images"]).unsqueeze(1),
             torch.from_numpy(arrays["test_labels"]).long(),
         )
-
-
-def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation of each channel of ``uint8`` images, on the scale where white is 1.
-
-    Counting the 256 values needs no floating-point copy of the images.
-
-    Example:
-        >>> channel_statistics(torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1))
-        ([0.5], [0.5])
-    """
-    values = torch.arange(256, dtype=torch.float64) / 255
-    means, stds = [], []
-    for channel in range(images.shape[1]):
-        counts = torch.bincount(images[:, channel].flatten(), minlength=256).double()
-        weights = counts / counts.sum()
-        mean = (weights * values).sum()
-        means.append(mean.item())
-        stds.append((weights * (values - mean) ** 2).sum().sqrt().item())
-    return means, stds

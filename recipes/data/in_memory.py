@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
+from recipes.data.normalisation import Normalisation
+
 __all__ = ["Batch", "BatchedDataset", "ImageDataset", "collate_batched"]
 
 Batch = tuple[Tensor, Tensor]
@@ -93,9 +95,7 @@ class ImageDataset(BatchedDataset):
         self.targets = targets.long()
         self.transform = transform
         self.deterministic = transform is None
-        scale = 1 / torch.tensor(std, dtype=torch.float32)
-        self._scale = (scale / 255).view(-1, 1, 1)
-        self._shift = (torch.tensor(mean, dtype=torch.float32) * scale).view(-1, 1, 1)
+        self._normalised = Normalisation(mean, std)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -107,4 +107,4 @@ class ImageDataset(BatchedDataset):
         images = self.images.index_select(0, rows)  # several times faster than images[rows]
         if self.transform is not None:
             images = torch.stack([self.transform(image) for image in images])
-        return images.float().mul_(self._scale).sub_(self._shift), self.targets.index_select(0, rows)
+        return self._normalised(images), self.targets.index_select(0, rows)

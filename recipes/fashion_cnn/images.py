@@ -1,12 +1,10 @@
 """DataModules of the image experiments."""
 
+from collections.abc import Sequence
 from pathlib import Path
-
-from torchvision.transforms import v2
 
 from recipes.data import (
     BatchedDataset,
-    ImageDataset,
     LabelledImages,
     channel_statistics,
     load_cifar10,
@@ -15,6 +13,7 @@ from recipes.data import (
     require_cifar10,
 )
 from recipes.datamodule import InMemoryDataModule
+from recipes.labelled_images import ImagesOrStandIn, normalised
 
 __all__ = ["CIFAR10", "FashionMNIST7000"]
 
@@ -44,10 +43,11 @@ class FashionMNIST7000(InMemoryDataModule):
 
     def load(self) -> tuple[BatchedDataset, BatchedDataset]:
         """Read and normalise both splits."""
-        return _normalised(load_fashion_mnist())
+        images = load_fashion_mnist()
+        return normalised(images, *channel_statistics(images.train_images))
 
 
-class CIFAR10(InMemoryDataModule):
+class CIFAR10(ImagesOrStandIn):
     """The genuine CIFAR-10 where the user has it, a stand-in under its own name where not.
 
     The stand-in is :class:`FashionMNIST7000` padded to 32 x 32 and repeated to three channels: the shapes and the
@@ -55,10 +55,10 @@ class CIFAR10(InMemoryDataModule):
 
     Args:
         root: Directory that holds ``cifar-10-batches-py``; ``None`` for the stand-in. Nothing is downloaded.
-        augment: Crop training images at random after padding by 4 pixels, and flip half of them.
+        augment: Crop training images at random after padding by an eighth of their size, and flip half of them.
         batch_size: Images per training mini-batch.
         val_batch_size: Images per validation mini-batch.
-        num_workers: Loading processes; worth having with ``augment`` beside a GPU.
+        num_workers: Loading processes.
 
     Raises:
         FileNotFoundError: If ``root`` is given and CIFAR-10 is not there.
@@ -68,36 +68,16 @@ class CIFAR10(InMemoryDataModule):
         'Fashion-MNIST stand-in for CIFAR-10'
     """
 
-    def __init__(
-        self,
-        root: str | None = None,
-        augment: bool = True,
-        batch_size: int = 64,
-        val_batch_size: int = 500,
-        num_workers: int = 0,
-    ) -> None:
-        super().__init__(batch_size, val_batch_size, num_workers)
-        if root is not None:
-            require_cifar10(Path(root))
-        self.root = root
-        self.augment = augment
+    genuine = "CIFAR-10"
 
-    @property
-    def data_name(self) -> str:
-        """What the data really is."""
-        return "Fashion-MNIST stand-in for CIFAR-10" if self.root is None else "CIFAR-10"
+    def require(self, root: Path) -> None:
+        """Raise ``FileNotFoundError`` with the remedy unless ``root`` looks like a CIFAR-10 folder."""
+        require_cifar10(root)
 
-    def load(self) -> tuple[BatchedDataset, BatchedDataset]:
-        """Read and normalise both splits; only training images are augmented."""
-        images = load_cifar10_stand_in() if self.root is None else load_cifar10(Path(self.root))
-        augmentation = v2.Compose([v2.RandomCrop(32, padding=4), v2.RandomHorizontalFlip()])
-        return _normalised(images, augmentation if self.augment else None)
+    def read(self) -> LabelledImages:
+        """Read CIFAR-10, or the padded images of Fashion-MNIST."""
+        return load_cifar10_stand_in() if self.root is None else load_cifar10(Path(self.root))
 
-
-def _normalised(images: LabelledImages, augmentation: v2.Transform | None = None) -> tuple[ImageDataset, ImageDataset]:
-    """Normalise both splits with the statistics of the training images."""
-    mean, std = channel_statistics(images.train_images)
-    return (
-        ImageDataset(images.train_images, images.train_targets, mean, std, augmentation),
-        ImageDataset(images.test_images, images.test_targets, mean, std),
-    )
+    def statistics(self, images: LabelledImages) -> tuple[Sequence[float], Sequence[float]]:
+        """Those of the training images."""
+        return channel_statistics(images.train_images)

@@ -7,8 +7,9 @@ import math
 import statistics
 from dataclasses import dataclass, field
 
+from recipes.a9a.objective import MINIMUM
 from recipes.local_training.cells import Cell, variants
-from recipes.local_training.logistic import MINIMUM, Setting, objectives
+from recipes.local_training.logistic import Setting, objectives
 from recipes.studies import check_numbers, check_seeds
 
 __all__ = ["Drift"]

@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from recipes.a9a.objective import MINIMUM
 from recipes.local_training.cells import Cell, variants
-from recipes.local_training.logistic import MINIMUM, Setting, time_to_target
+from recipes.local_training.logistic import Setting, time_to_target
 from recipes.studies import check_numbers, check_seeds
 
 __all__ = ["Factorial", "best"]

@@ -10,21 +10,18 @@ from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from lightning_async import Link, SimulatedCluster, simulate
 from lightning_async.methods import LOSCAR
 from lightning_async.randomness import job_seed
 from lightning_async.simulation import Job, TwoSpeedTimes
+from recipes.a9a.objective import loss_gradient, objective
 from recipes.data import A9A_TRAIN_ROWS, load_a9a
 
-__all__ = ["MINIMUM", "VARIANTS", "Setting", "Variant", "objectives", "time_to_target"]
+__all__ = ["VARIANTS", "Setting", "Variant", "objectives", "time_to_target"]
 
 Variant: TypeAlias = Literal["blocking", "overwrite", "corrected"]
 VARIANTS: tuple[Variant, ...] = ("blocking", "overwrite", "corrected")
-
-MINIMUM = 0.32338
-"""Of the objective: `recipes.a9a` has it from L-BFGS."""
 
 BATCH_SIZE = 32
 
@@ -90,18 +87,18 @@ def objectives(setting: Setting, lr: float, seed: int) -> Iterator[tuple[float, 
         draws = torch.Generator().manual_seed(job_seed(seed, job.worker, job.number))
         mine = owned[job.worker % len(owned)]
         rows = signed[mine[torch.randint(len(mine), (BATCH_SIZE,), generator=draws)]]
-        return [-(rows.T @ torch.sigmoid(-(rows @ w))) / BATCH_SIZE + w / A9A_TRAIN_ROWS]
+        return [loss_gradient(rows, w) + w / A9A_TRAIN_ROWS]
 
-    def objective() -> float:
-        return float(softplus(-(signed @ w)).mean() + w.square().sum() / (2 * A9A_TRAIN_ROWS))
+    def value() -> float:
+        return float(objective(signed @ w, w, l2=1 / A9A_TRAIN_ROWS))
 
-    yield 0.0, objective()
+    yield 0.0, value()
     running = simulate(setting.method(), setting.cluster(seed), [w], torch.optim.SGD([w], lr=lr), gradient)
     closed = 0
     for step in running:
         if running.local.rounds > closed:
             closed = running.local.rounds
-            yield step.time, objective()
+            yield step.time, value()
 
 
 def time_to_target(setting: Setting, lr: float, seed: int, target: float, max_time: float) -> float:
@@ -129,9 +126,7 @@ def time_to_target(setting: Setting, lr: float, seed: int, target: float, max_ti
 
 @cache
 def _signed_rows() -> Tensor:
-    """Rows times labels."""
-    data = load_a9a().train
-    return data.features * data.targets[:, None]
+    return load_a9a().train.signed
 
 
 @cache

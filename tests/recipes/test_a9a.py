@@ -5,6 +5,7 @@ from lightning.pytorch import Trainer
 from scipy.optimize import minimize
 
 from recipes.a9a import A9A, LogisticRegression
+from recipes.a9a.objective import MINIMUM, minimiser, objective
 
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
 
@@ -52,7 +53,15 @@ def test_rows_are_multi_hot_with_signed_labels(data):
 
 
 def test_minimum_of_the_objective_is_the_known_one(optimum):
-    assert optimum[1] == pytest.approx(0.32338, abs=5e-6)
+    assert optimum[1] == pytest.approx(MINIMUM, abs=5e-6)
+
+
+def test_minimum_of_newton_is_that_of_lbfgs(data, optimum):
+    signed = data.train_set.signed.double()
+    w = minimiser(signed, 1 / len(signed))
+    value = objective(signed @ w, w, 1 / len(signed)).item()
+    assert value == pytest.approx(optimum[1], abs=1e-8)
+    assert round(value, 5) == MINIMUM
 
 
 def test_validation_reports_objective_and_test_accuracy_at_the_optimum(data, optimum):
@@ -61,7 +70,7 @@ def test_validation_reports_objective_and_test_accuracy_at_the_optimum(data, opt
     metrics = {}
     for values in Trainer(**QUIET).validate(model, data, verbose=False):
         metrics |= values
-    assert metrics["val/objective"] == pytest.approx(0.32338, abs=1e-5)
+    assert metrics["val/objective"] == pytest.approx(MINIMUM, abs=1e-5)
     assert metrics["val/acc"] == pytest.approx(0.850, abs=5e-4)
 
 

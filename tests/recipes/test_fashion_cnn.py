@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from lightning_async.data import Dirichlet
+from recipes.data import FASHION_MNIST_TRAIN_IMAGES
 from recipes.fashion_cnn import FashionCNN, FashionMNIST7000, ResNet18, TwoLayerCNN
 
 
@@ -53,7 +54,7 @@ def test_image_size_that_cannot_be_halved_twice_is_refused():
 
 
 def test_shapes_and_sizes_of_the_splits(data):
-    assert (len(data.train_set), len(data.val_set)) == (6_000, 1_000)
+    assert (len(data.train_set), len(data.val_set)) == (FASHION_MNIST_TRAIN_IMAGES, 1_000)
     image, label = data.train_set[0]
     assert image.shape == (1, 28, 28)
     assert label.shape == ()

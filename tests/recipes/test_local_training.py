@@ -4,12 +4,13 @@ from itertools import islice
 import pytest
 import torch
 
+from recipes.a9a.objective import MINIMUM
 from recipes.data import load_a9a
 from recipes.local_training import Cell, Drift, Factorial, Setting, objectives, predicted_ratios, time_to_target
 from recipes.local_training import __main__ as command
 from recipes.local_training.__main__ import main
 from recipes.local_training.factorial import best
-from recipes.local_training.logistic import MINIMUM, _owned_rows
+from recipes.local_training.logistic import _owned_rows
 from recipes.local_training.running import Task, stored_cell
 from recipes.studies import Results
 
