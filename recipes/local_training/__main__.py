@@ -28,7 +28,7 @@ SEEDS = range(5)
 
 
 def step_counting() -> None:
-    """Print the times of the three variants, and their ratios beside the predicted ones: about 10 seconds, no files."""
+    """Print the times of the three variants, and their ratios beside the predicted ones; no files."""
     study = StepCounting()
     times = {name: [study.time(name, seed) for seed in SEEDS] for name in study.predicted}
     title = f"a9a: time to {study.target:g}, mean and standard error of {len(SEEDS)} seeds"
@@ -42,12 +42,12 @@ def step_counting() -> None:
 
 
 def factorial(study: Factorial, output: Path, jobs: int) -> None:
-    """Time to a target, every variant under every condition: some ten minutes."""
+    """Time to a target, every variant under every condition."""
     _measure(study, output, jobs, lambda value: f"{value:.0f}", f"time to {study.target:g}")
 
 
 def drift(study: Drift, output: Path, jobs: int) -> None:
-    """Gap that is left at the end, on data that are split by label or not, in units of 0.001: some five minutes."""
+    """Gap that is left at the end, on data that are split by label or not, in units of 0.001."""
     _measure(study, output, jobs, lambda value: f"{1e3 * value:.2f}", "objective above its minimum")
 
 
