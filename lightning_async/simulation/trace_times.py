@@ -35,7 +35,7 @@ class TraceTimes(WorkerTimes):
 
     Raises:
         TypeError: if `csv` is not a path, or `order` not a string.
-        FileNotFoundError: if there is no such file.
+        OSError: if the file cannot be read.
         ValueError: if the order is unknown, or the file is not as described; the message names the line.
 
     Example:

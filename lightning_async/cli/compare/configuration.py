@@ -15,6 +15,8 @@ Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | 
 Config: TypeAlias = "dict[str, Value]"
 
 _POWER = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(?:\^|\*\*)\s*(-?\d+)\s*$")
+# Sections of a configuration that are a class and its arguments.
+_CLASSES = ("model", "data", "optimizer", "lr_scheduler")
 _FLOAT = re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
 
 
@@ -114,9 +116,19 @@ def expand(flat: Mapping[str, Value], where: str) -> Config:
 
 
 def full_key(key: str) -> str:
-    """Returns a dotted key in full: `method.clip` is `trainer.strategy.init_args.method.init_args.clip`."""
+    """Returns a dotted key in full.
+
+    Example:
+        >>> full_key("method.clip")
+        'trainer.strategy.init_args.method.init_args.clip'
+        >>> full_key("optimizer.lr"), full_key("model.class_path")
+        ('optimizer.init_args.lr', 'model.class_path')
+    """
     if key.startswith("method."):
         return "trainer.strategy.init_args.method.init_args." + key.removeprefix("method.")
+    section, _, below = key.partition(".")
+    if section in _CLASSES and below and below.partition(".")[0] not in ("class_path", "init_args", "dict_kwargs"):
+        return f"{section}.init_args.{below}"
     return key
 
 

@@ -133,9 +133,9 @@ def _wandb_logger(wandb: Wandb, folder: Path, key: str, group: str, name: str) -
 def data_name(datamodule: LightningDataModule | None) -> str:
     """Returns what the data are: the data module's `data_name`, or its class when it does not say."""
     if datamodule is None:
-        return "the module's own loaders (not named)"
+        return "the module's own loaders"
     named = getattr(datamodule, "data_name", None)
-    return str(named) if named else f"{type(datamodule).__module__}.{type(datamodule).__qualname__} (not named)"
+    return str(named) if named else f"{type(datamodule).__module__}.{type(datamodule).__qualname__} (no data_name)"
 
 
 def versions() -> dict[str, str]:

@@ -178,9 +178,18 @@ def _finish_loss(axes: Axes, comparison: Comparison) -> None:
 
 
 def _range(axes: Axes, quantiles: tuple[float, float]) -> tuple[float, float]:
-    values = [v for curve in axes.lines for v in np.asarray(curve.get_ydata(), dtype=float) if math.isfinite(v)]
-    low, high = np.quantile(values, quantiles) if values else (0.0, 1.0)
-    return float(low), float(high)
+    values = [value for curve in axes.lines for value in _finite(curve)]
+    low, high = map(float, np.quantile(values, quantiles) if values else (0.0, 1.0))
+    # Where a method ends must be seen, unless all the others would be squeezed flat by it.
+    ends = [finite[-1] for curve in axes.lines if (finite := _finite(curve)).size]
+    room = 2.0 * (high - low)
+    near = [end for end in ends if low - room <= end <= high + room]
+    return min([low, *near]), max([high, *near])
+
+
+def _finite(curve: Line2D) -> NDArray[np.float64]:
+    values = np.asarray(curve.get_ydata(), dtype=np.float64)
+    return values[np.isfinite(values)]
 
 
 def _set_range(axes: Axes, low: float, high: float) -> None:

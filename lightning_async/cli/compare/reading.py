@@ -182,12 +182,15 @@ def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
 def _methods(keys: FileKeys, folder: Path, recipe: Config, cluster: Config) -> dict[str, MethodEntry]:
     overlays = Path(os.path.normpath(folder / _text(keys.methods_folder, "methods_folder")))
     known = {p.stem for p in overlays.glob("*.yaml")}
+    elsewhere = "" if known else "; let methods_folder name the folder of the overlays (configs/methods)"
     entries = {}
     for name, content in _mapping(keys.methods, "methods").items():
         where = f"methods.{name}"
         entry = _keys(MethodKeys, {} if content is None else content, where)
         if entry.config is None and name not in known:
-            raise ComparisonError(f"{where}: there is no method {name!r} in {overlays}; {nearest(name, known)}")
+            raise ComparisonError(
+                f"{where}: there is no method {name!r} in {overlays}; {nearest(name, known)}{elsewhere}"
+            )
         config = overlays / f"{name}.yaml" if entry.config is None else folder / _text(entry.config, f"{where}.config")
         if not config.is_file():
             raise ComparisonError(f"{where}.config: there is no file {config}")
