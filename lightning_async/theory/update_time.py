@@ -7,8 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lightning_async.arguments import count, real
-from lightning_async.theory.arguments import worker_times
+from lightning_async.arguments import array, count, real
 
 __all__ = [
     "PowerProfile",
@@ -52,7 +51,7 @@ def harmonic_times(times: ArrayLike) -> NDArray[np.float64]:
         >>> harmonic_times([4.0, 1.0])
         array([1. , 1.6])
     """
-    sorted_times = worker_times(times)
+    sorted_times = _sorted_times(times)
     return np.arange(1, sorted_times.size + 1) / np.cumsum(1.0 / sorted_times)
 
 
@@ -174,3 +173,16 @@ def rennala_time(times: ArrayLike, batch: int, updates: int) -> float:
         30.0
     """
     return count("updates", updates) * update_time(times, count("batch", batch))
+
+
+def _sorted_times(times: ArrayLike) -> NDArray[np.float64]:
+    """Times of one gradient, sorted; infinite for a worker that never answers."""
+    given = array("times", times)
+    if given.ndim != 1 or given.size == 0:
+        raise ValueError(f"times has shape {given.shape}; give one positive time for each of at least one worker")
+    given = np.sort(given)
+    if not given[0] > 0 or np.isnan(given).any():
+        raise ValueError(f"times holds {given[0] if given[0] <= 0 else 'nan'}; every time must be positive")
+    if not np.isfinite(given[0]):
+        raise ValueError("times are all infinite: at least one worker must answer")
+    return given
