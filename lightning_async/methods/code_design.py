@@ -31,6 +31,7 @@ class CodePlan:
         code: the code.
         sends: workers that send a message when they are in time.
         holders: first worker that holds each partition; 0 for a partition that nobody holds.
+        held: partition to coefficient, of those that each worker holds.
     """
 
     p: FloatArray
@@ -38,6 +39,7 @@ class CodePlan:
     code: GradientCode
     sends: BoolArray
     holders: tuple[int, ...]
+    held: tuple[dict[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ def _plan(design: CodeDesign, p: tuple[float, ...]) -> CodePlan:
         seed=design.seed,
     )
     holders = np.argmax(code.assignment != 0, axis=0)
-    return CodePlan(straggling, bits, code, code.used & ~silent, tuple(holders.tolist()))
+    held = tuple({int(j): float(row[j]) for j in np.flatnonzero(row)} for row in code.assignment)
+    return CodePlan(straggling, bits, code, code.used & ~silent, tuple(holders.tolist()), held)
 
 
 def _bits(design: CodeDesign, p: FloatArray) -> IntArray:

@@ -120,7 +120,7 @@ class Receiver:
 
 def _relative_error(estimate: Tensor, rows: PartitionGradients, partitions: int) -> dict[str, float]:
     """||estimate - g||^2 / ||g||^2; nothing if g, the sum over all partitions, is zero."""
-    full = rows.combine([1.0] * partitions)
+    full = rows.combine(dict.fromkeys(range(partitions), 1.0))
     assert full is not None
     square = torch.linalg.vector_norm(full.double()).item() ** 2
     if square == 0.0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -37,18 +37,14 @@ class PartitionGradients:
                 if place is not None and g is not None:
                     place.copy_(g)
 
-    def combine(self, coefficients: Sequence[float]) -> Tensor | None:
-        """The sum of the partitions with one coefficient each; None if the gradient of one that counts is missing."""
+    def combine(self, coefficients: Mapping[int, float]) -> Tensor | None:
+        """The sum of partitions with their coefficients; None if the gradient of one is missing, or there is none."""
         total: Tensor | None = None
-        for partition, coefficient in enumerate(coefficients):
-            if coefficient == 0.0:
-                continue
+        for partition, coefficient in coefficients.items():
             row = self._row.get(partition)
             if row is None:
                 return None
-            total = (
-                self.rows[row] * coefficient if total is None else total.add_(self.rows[row], alpha=float(coefficient))
-            )
+            total = self.rows[row] * coefficient if total is None else total.add_(self.rows[row], alpha=coefficient)
         return total
 
     def as_gradient(self, vector: Tensor) -> list[Tensor | None]:
@@ -85,7 +81,7 @@ class Messages:
         """Bits on the wire: packed indices and scales."""
         plan = step.plan
         for worker in map(int, np.flatnonzero(step.arrived & plan.sends)):
-            vector = gradients.combine(plan.code.assignment[worker].tolist())
+            vector = gradients.combine(plan.held[worker])
             if vector is None or not torch.isfinite(vector).all():
                 continue
             seed = message_seed(step.seed, step.index, worker)
