@@ -1,10 +1,7 @@
-"""`simulate` with server methods: equal to loops written by hand, bit for bit, and clear about what it refuses."""
+"""`simulate` with server methods: its steps, its limits, and what it asks of gradients and optimizers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from heapq import heapify, heapreplace
 from itertools import islice
 
 import pytest
@@ -22,16 +19,9 @@ from lightning_async.methods import (
     RennalaSGD,
     RingmasterASGD,
 )
-from lightning_async.methods.server import NonFiniteGradientError
 from lightning_async.simulation import Job, Link, RandomTimes, SimulatedCluster, SqrtTimes, TwoSpeedTimes, UniformTimes
+from tests.log_cosh import gradient, start
 
-STEPS = 150
-OPTIMIZERS = {
-    "sgd": lambda ps: torch.optim.SGD(ps, lr=0.1),
-    "momentum": lambda ps: torch.optim.SGD(ps, lr=0.02, momentum=0.9, nesterov=True, weight_decay=1e-3),
-    "adam": lambda ps: torch.optim.Adam(ps, lr=0.01),
-}
-EVERY_OPTIMIZER = pytest.mark.parametrize("optimizer", OPTIMIZERS)
 METHODS = [
     ASGD(),
     ASGD("uniform"),
@@ -41,115 +31,6 @@ METHODS = [
     RennalaSGD(3),
     MinibatchSGD(),
 ]
-
-
-def start() -> list[Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    return [torch.randn(7, generator=generator), torch.randn(3, 2, generator=generator)]
-
-
-def gradient(ps: list[Tensor], job: Job) -> list[Tensor]:
-    """Of sum log cosh, with noise that belongs to the job."""
-    generator = torch.Generator().manual_seed(1000 * job.worker + job.number)
-    return [torch.tanh(p) + 0.1 * torch.randn(p.shape, generator=generator) for p in ps]
-
-
-def run(method: Method, cluster: SimulatedCluster, optimizer: str, **limits: float) -> list[list[Tensor]]:
-    ps = start()
-    steps = simulate(method, cluster, ps, OPTIMIZERS[optimizer](ps), lambda job: gradient(ps, job), **limits)
-    return [[p.clone() for p in ps] for _ in steps]
-
-
-def by_hand(
-    times: tuple[float, ...],
-    optimizer: str,
-    change: Callable[[torch.optim.Optimizer, list[Tensor], int], tuple[list[Tensor], float]],
-) -> list[list[Tensor]]:
-    """Vanilla ASGD with a copy of the iterate at every worker; `change` gives direction and factor of a step."""
-    ps = start()
-    opt = OPTIMIZERS[optimizer](ps)
-    heap = [(time, worker, Job(worker, 0, 0)) for worker, time in enumerate(times)]
-    heapify(heap)
-    copies = [[p.clone() for p in ps] for _ in times]
-    history = []
-    for k in range(STEPS):
-        time, worker, job = heap[0]
-        direction, factor = change(opt, gradient(copies[worker], job), k - job.version)
-        for p, g in zip(ps, direction, strict=True):
-            p.grad = g
-        lrs = [group["lr"] for group in opt.param_groups]
-        for group in opt.param_groups:
-            group["lr"] *= factor
-        opt.step()
-        for group, lr in zip(opt.param_groups, lrs, strict=True):
-            group["lr"] = lr
-        history.append([p.clone() for p in ps])
-        copies[worker] = [p.clone() for p in ps]
-        heapreplace(heap, (time + times[worker], worker, Job(worker, k + 1, job.number + 1)))
-    return history
-
-
-def assert_equal(ours: list[list[Tensor]], theirs: list[list[Tensor]]) -> None:
-    assert len(ours) == len(theirs)
-    for a, b in zip(ours, theirs, strict=True):
-        assert all(map(torch.equal, a, b))
-
-
-@EVERY_OPTIMIZER
-def test_vanilla_equals_a_loop_by_hand(optimizer: str) -> None:
-    times = SqrtTimes(6)
-    theirs = by_hand(times.constant, optimizer, lambda opt, g, delay: (g, 1.0))
-    assert_equal(run(ASGD(), SimulatedCluster(times), optimizer, max_steps=STEPS), theirs)
-
-
-@EVERY_OPTIMIZER
-def test_clipped_equals_a_loop_by_hand(optimizer: str) -> None:
-    def clip(opt: torch.optim.Optimizer, g: list[Tensor], delay: int) -> tuple[list[Tensor], float]:
-        total = math.sqrt(sum(torch.dot(t.flatten(), t.flatten()).item() for t in g))
-        return ([t * (0.5 / total) for t in g] if total > 0.5 else g), 1.0
-
-    times = SqrtTimes(6)
-    theirs = by_hand(times.constant, optimizer, clip)
-    assert_equal(run(ClippedASGD(clip=0.5), SimulatedCluster(times), optimizer, max_steps=STEPS), theirs)
-
-
-@EVERY_OPTIMIZER
-def test_delay_adaptive_equals_a_loop_by_hand(optimizer: str) -> None:
-    times = SqrtTimes(6)
-    theirs = by_hand(times.constant, optimizer, lambda opt, g, delay: (g, min(1.0, 3 / max(delay, 1))))
-    ours = run(DelayAdaptiveASGD(concurrency=3), SimulatedCluster(times), optimizer, max_steps=STEPS)
-    assert_equal(ours, theirs)
-
-
-@EVERY_OPTIMIZER
-def test_minibatch_equals_one_loop_on_the_mean_gradient(optimizer: str) -> None:
-    n, ps = 5, start()
-    opt = OPTIMIZERS[optimizer](ps)
-    theirs = []
-    for k in range(30):
-        gradients = [gradient(ps, Job(worker, k, k)) for worker in range(n)]
-        for p, g in zip(ps, zip(*gradients, strict=True), strict=True):
-            p.grad = torch.stack(g).mean(0)
-        opt.step()
-        theirs.append([p.clone() for p in ps])
-    ours = run(MinibatchSGD(), SimulatedCluster(UniformTimes(n)), optimizer, max_steps=30)
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=0.0, atol=1e-6)
-
-
-@EVERY_OPTIMIZER
-@pytest.mark.parametrize(
-    "method", [ASGD(), ClippedASGD(1e6), RingmasterASGD(1), RennalaSGD(1), MinibatchSGD()], ids=repr
-)
-def test_with_one_worker_every_method_is_the_optimizer_alone(method: Method, optimizer: str) -> None:
-    theirs = by_hand((1.0,), optimizer, lambda opt, g, delay: (g, 1.0))
-    assert_equal(run(method, SimulatedCluster(UniformTimes(1)), optimizer, max_steps=STEPS), theirs)
-
-
-def test_ringmaster_without_a_delay_that_is_too_large_is_vanilla_bit_for_bit() -> None:
-    cluster = SimulatedCluster(UniformTimes(6))
-    vanilla = run(ASGD(), cluster, "momentum", max_steps=STEPS)
-    assert_equal(run(RingmasterASGD(6), cluster, "momentum", max_steps=STEPS), vanilla)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
@@ -223,73 +104,6 @@ def test_the_parameters_hold_the_newest_iterate_whenever_a_step_has_been_made() 
         assert x.item() == -(step.index + 1)
         seen.append(step.delays[0])
     assert max(seen) > 5
-
-
-class TestNonFiniteGradients:
-    def test_the_schedule_goes_on_as_if_nothing_had_happened(self) -> None:
-        ps, cluster = start(), SimulatedCluster(TwoSpeedTimes(4, 3.0))
-
-        def function(job: Job) -> list[Tensor]:
-            return [g * math.nan if job.version in (2, 3, 7) else g for g in gradient(ps, job)]
-
-        run = simulate(ASGD(), cluster, ps, torch.optim.SGD(ps, lr=0.1), function, max_steps=20)
-        assert list(run) == list(islice(ASGD().steps(cluster), 20))
-        assert all(bool(p.isfinite().all()) for p in ps)
-        assert run.server.nonfinite > 0
-
-    @EVERY_OPTIMIZER
-    def test_the_optimizer_is_not_called_if_nothing_remains(self, optimizer: str) -> None:
-        """Parameters and everything the optimizer remembers stay as they are."""
-        ps = start()
-        opt = OPTIMIZERS[optimizer](ps)
-        spoil = False
-
-        def function(job: Job) -> list[Tensor]:
-            return [g * math.nan if spoil else g for g in gradient(ps, job)]
-
-        run = simulate(ASGD(), SimulatedCluster(SqrtTimes(4)), ps, opt, function)
-        for _ in range(5):
-            next(run)
-        before = [[p.clone() for p in ps], *[_clone(opt.state[p]) for p in ps]]
-        spoil = True
-        assert next(run).index == 5
-        assert next(run).index == 6
-        after = [ps, *[opt.state[p] for p in ps]]
-        assert all(_same(a, b) for a, b in zip(before, after, strict=True))
-        assert run.server.nonfinite == 2
-        spoil = False
-        next(run)
-        assert not torch.equal(before[0][0], ps[0])
-
-    def test_a_mean_is_over_the_rest(self) -> None:
-        x = torch.zeros(2)
-        values = iter([1.0, math.nan, 5.0, math.inf])
-        sgd = torch.optim.SGD([x], lr=1.0)
-        run = simulate(
-            MinibatchSGD(), SimulatedCluster(UniformTimes(4)), [x], sgd, lambda job: [torch.full((2,), next(values))], 1
-        )
-        (step,) = run
-        assert len(step.jobs) == 4
-        assert torch.equal(x, torch.tensor([-3.0, -3.0]))
-        assert run.server.nonfinite == 2
-
-    def test_raise_stops_before_the_parameters_change(self) -> None:
-        x = torch.ones(1)
-        sgd = torch.optim.SGD([x], lr=1.0)
-        run = simulate(ASGD(), SimulatedCluster(UniformTimes(2)), [x], sgd, lambda job: [x / 0.0], on_nonfinite="raise")
-        with pytest.raises(NonFiniteGradientError):
-            next(run)
-        assert x.item() == 1.0
-
-
-def _clone(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in state.items() if isinstance(value, Tensor)}
-
-
-def _same(a: object, b: object) -> bool:
-    if isinstance(a, list):
-        return all(map(torch.equal, a, b))
-    return all(torch.equal(a[name], b[name]) for name in a)
 
 
 class _Momentum(ASGD):
