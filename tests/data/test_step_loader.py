@@ -1,113 +1,31 @@
-import gc
+"""What the steps of a run read from the user's loader."""
+
 import random
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, count, islice
-from typing import Any
+from collections.abc import Iterator
+from itertools import count, islice
 
 import numpy as np
 import pytest
 import torch
-from lightning.pytorch.utilities.combined_loader import _shutdown_workers_and_reset_iterator
 from torch.utils.data import (
-    BatchSampler,
     DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
     SequentialSampler,
-    WeightedRandomSampler,
 )
 
-from lightning_async.data.step_loader import StepLoader
 from lightning_async.simulation import Job, Step
-
-SIZE = 22
-
-
-class Noisy(Dataset[Any]):
-    """Samples know their index, and carry noise from the three libraries."""
-
-    def __len__(self) -> int:
-        return SIZE
-
-    def __getitem__(self, index: int) -> Any:
-        return torch.tensor([index, torch.rand(()).item(), np.random.randn(), random.random()], dtype=torch.float64)
-
-
-class LazyNumpySampler:
-    def __iter__(self) -> Iterator[int]:
-        for _ in range(SIZE):
-            yield int(np.random.randint(SIZE))
-
-    def __len__(self) -> int:
-        return SIZE
-
-
-class Infinite:
-    def __iter__(self) -> Iterator[int]:
-        while True:
-            yield int(torch.randint(SIZE, ()))
-
-
-LOADERS: dict[str, Callable[..., DataLoader[Any]]] = {
-    "shuffled": lambda **kw: DataLoader(Noisy(), batch_size=4, shuffle=True, **kw),
-    "in order": lambda **kw: DataLoader(Noisy(), batch_size=4, **kw),
-    "drop_last": lambda **kw: DataLoader(Noisy(), batch_size=4, shuffle=True, drop_last=True, **kw),
-    "weighted": lambda **kw: DataLoader(Noisy(), batch_size=4, sampler=WeightedRandomSampler([1.0] * SIZE, SIZE), **kw),
-    "lazy numpy": lambda **kw: DataLoader(Noisy(), batch_size=4, sampler=LazyNumpySampler(), **kw),
-    "own generator": lambda **kw: DataLoader(
-        Noisy(), batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(3), **kw
-    ),
-    "batch_sampler": lambda **kw: DataLoader(
-        Noisy(), batch_sampler=BatchSampler(RandomSampler(range(SIZE)), 4, drop_last=False), **kw
-    ),
-    "no batches": lambda **kw: DataLoader(Noisy(), batch_size=None, shuffle=True, **kw),
-    "infinite": lambda **kw: DataLoader(Noisy(), batch_size=4, sampler=Infinite(), **kw),
-    "one mini-batch": lambda **kw: DataLoader(Noisy(), batch_size=SIZE + 1, shuffle=True, **kw),
-}
-
-VARYING = [1, 0, 2, 5, 0, 0, 1, 3]
-JOBS: dict[str, int | None] = {"one job": 1, "three jobs": 3, "eight jobs": 8, "varying jobs": None}
-
-
-def varying_schedule() -> Iterator[Step]:
-    for index in count():
-        jobs = tuple(Job(worker, index, index) for worker in range(VARYING[index % len(VARYING)]))
-        yield Step(index, float(index), jobs)
-
-
-def step_loader(loader: Any, jobs_per_step: int | None = 1, **kwargs: Any) -> StepLoader:
-    arguments = {"seed": 5, "schedule": varying_schedule, "num_workers": 4, **kwargs}
-    return StepLoader(loader, jobs_per_step=jobs_per_step, **arguments)
-
-
-def play(loader: StepLoader, steps: int, leave_after: Iterable[int] = ()) -> list[Any]:
-    """Make steps as a Trainer does: epoch by epoch, each step committed when it has been made."""
-    items: list[Any] = []
-    leave = set(leave_after)
-    while len(items) < steps:
-        for item in loader:
-            items.append(item)
-            loader.commit()
-            if len(items) == steps or len(items) in leave:
-                break
-    return items
-
-
-def as_lists(items: Any) -> Any:
-    return items.tolist() if isinstance(items, torch.Tensor) else [as_lists(item) for item in items]
-
-
-def indices(items: Any) -> list[int]:
-    """Indices of all samples, in order."""
-    if isinstance(items, torch.Tensor):
-        return [int(row[0]) for row in items.reshape(-1, 4)]
-    return list(chain.from_iterable(indices(item) for item in items))
-
-
-EVERY_LOADER = pytest.mark.parametrize("name", LOADERS)
-EVERY_COUNT = pytest.mark.parametrize("jobs", JOBS)
-FIXED_AND_VARYING = pytest.mark.parametrize("jobs", ["three jobs", "varying jobs"])
+from tests.data.step_loaders import (
+    EVERY_COUNT,
+    EVERY_LOADER,
+    JOBS,
+    LOADERS,
+    SIZE,
+    VARYING,
+    Noisy,
+    as_lists,
+    indices,
+    play,
+    step_loader,
+)
 
 
 @EVERY_COUNT
@@ -129,14 +47,6 @@ def test_nothing_is_lost_or_repeated_however_many_jobs_a_step_has(jobs: str, num
 
 
 @EVERY_LOADER
-@FIXED_AND_VARYING
-def test_loading_processes_change_nothing(name: str, jobs: str) -> None:
-    alone = play(step_loader(LOADERS[name](), JOBS[jobs]), 9)
-    helped = play(step_loader(LOADERS[name](num_workers=2), JOBS[jobs]), 9)
-    assert as_lists(alone) == as_lists(helped)
-
-
-@EVERY_LOADER
 @EVERY_COUNT
 def test_seeking_continues_the_uninterrupted_run(name: str, jobs: str) -> None:
     whole = as_lists(play(step_loader(LOADERS[name](), JOBS[jobs]), 16))
@@ -147,30 +57,6 @@ def test_seeking_continues_the_uninterrupted_run(name: str, jobs: str) -> None:
         resumed = step_loader(LOADERS[name](), JOBS[jobs])
         resumed.seek(interrupted.completed, interrupted.positions)
         assert as_lists(first) + as_lists(play(resumed, 16 - stop)) == whole
-
-
-@pytest.mark.parametrize("persistent", [False, True])
-@FIXED_AND_VARYING
-def test_seeking_with_loading_processes_ignores_what_they_read_ahead(jobs: str, persistent: bool) -> None:
-    def make() -> StepLoader:
-        loader = LOADERS["shuffled"](num_workers=2, prefetch_factor=4, persistent_workers=persistent)
-        return step_loader(loader, JOBS[jobs])
-
-    whole = as_lists(play(step_loader(LOADERS["shuffled"](), JOBS[jobs]), 12))
-    for stop in (1, 4, 7):
-        interrupted = make()
-        play(interrupted, stop)
-        resumed = make()
-        resumed.seek(interrupted.completed, interrupted.positions)
-        assert as_lists(play(resumed, 12 - stop)) == whole[stop:]
-
-
-@FIXED_AND_VARYING
-@pytest.mark.parametrize("kwargs", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}])
-def test_leaving_epochs_early_loses_and_repeats_nothing(jobs: str, kwargs: dict[str, Any]) -> None:
-    whole = play(step_loader(LOADERS["shuffled"](), JOBS[jobs]), 14)
-    left = play(step_loader(LOADERS["shuffled"](**kwargs), JOBS[jobs]), 14, leave_after=(1, 2, 6, 11))
-    assert as_lists(left) == as_lists(whole)
 
 
 def test_a_step_that_was_read_and_not_made_is_read_again() -> None:
@@ -276,89 +162,6 @@ def test_lightning_finds_no_sampler_to_set_epochs_of() -> None:
     assert step_loader(LOADERS["shuffled"]()).sampler is step_loader(LOADERS["shuffled"]()).batch_sampler is None
 
 
-class Stream(IterableDataset[Any]):
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def __iter__(self) -> Iterator[Any]:
-        for index in range(self.size):
-            yield torch.tensor([index, 0, 0, 0])
-
-
-class SizedStream(Stream):
-    def __len__(self) -> int:
-        return self.size
-
-
-ITERABLES: dict[str, Callable[[], Any]] = {
-    "IterableDataset": lambda: DataLoader(Stream(10), batch_size=2),
-    "sized IterableDataset": lambda: DataLoader(SizedStream(10), batch_size=2),
-    "list": lambda: [torch.tensor([[2 * k, 0, 0, 0], [2 * k + 1, 0, 0, 0]]) for k in range(5)],
-}
-
-
-@pytest.mark.filterwarnings("ignore:the training data")
-@pytest.mark.parametrize("name", ITERABLES)
-@EVERY_COUNT
-def test_iterables_are_read_in_order_and_leftovers_open_the_next_epoch(name: str, jobs: str) -> None:
-    read = indices(play(step_loader(ITERABLES[name](), JOBS[jobs]), 17))
-    assert read == [k % 10 for k in range(len(read))]
-
-
-@pytest.mark.filterwarnings("ignore:the training data")
-@pytest.mark.parametrize("name", ITERABLES)
-@pytest.mark.parametrize(("jobs_per_step", "lengths"), [(1, [5, 5, 5]), (2, [3, 2, 3]), (5, [1, 1, 1])])
-def test_an_epoch_of_an_iterable_ends_with_the_step_that_finishes_a_pass(
-    name: str, jobs_per_step: int, lengths: list[int]
-) -> None:
-    loader = step_loader(ITERABLES[name](), jobs_per_step)
-    if name == "IterableDataset":
-        assert [sum(1 for _ in self_committing(loader)) for _ in range(3)] == lengths
-    else:
-        assert len(loader) == max(1, 5 // jobs_per_step)
-
-
-def self_committing(loader: StepLoader) -> Iterator[Any]:
-    for item in loader:
-        yield item
-        loader.commit()
-
-
-@pytest.mark.filterwarnings("ignore:the training data")
-def test_limited_epochs_of_an_iterable_begin_at_its_beginning() -> None:
-    loader = step_loader(ITERABLES["IterableDataset"](), 1, max_steps_per_epoch=2)
-    assert indices(play(loader, 4, leave_after=(2,))) == [0, 1, 2, 3] * 2
-
-
-@pytest.mark.filterwarnings("ignore:the training data")
-def test_seeking_in_an_iterable_restarts_its_epoch() -> None:
-    loader = step_loader(ITERABLES["list"](), 1)
-    loader.seek(7, {})
-    assert indices(play(loader, 5)) == list(range(10))
-
-
-@pytest.mark.parametrize("name", ITERABLES)
-def test_iterables_come_with_a_warning_that_resuming_restarts_their_epoch(name: str) -> None:
-    with pytest.warns(UserWarning, match="reads that epoch from its beginning"):
-        step_loader(ITERABLES[name]())
-
-
-def test_a_loader_with_an_iteration_of_its_own_is_read_through_it() -> None:
-    class Reversed(DataLoader[Any]):
-        def __iter__(self) -> Any:
-            return reversed(list(super().__iter__()))
-
-    with pytest.warns(UserWarning, match="Reversed"):
-        loader = step_loader(Reversed(Noisy(), batch_size=4))
-    assert indices(play(loader, 1)) == [20, 21]
-
-
-@pytest.mark.filterwarnings("ignore:the training data")
-def test_an_empty_iterable_is_an_error_and_not_an_endless_loop() -> None:
-    with pytest.raises(RuntimeError, match="empty"):
-        play(step_loader(DataLoader(Stream(0), batch_size=2)), 1)
-
-
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_reading_ahead_ends_if_no_step_has_a_job_any_more(num_workers: int) -> None:
     def schedule() -> Iterator[Step]:
@@ -370,26 +173,3 @@ def test_reading_ahead_ends_if_no_step_has_a_job_any_more(num_workers: int) -> N
     items = play(loader, 30)
     assert [len(item) for item in items] == [1] + [0] * 29
     assert loader.positions == {-1: (0, 1)}
-
-
-def test_persistent_processes_end_with_the_loader() -> None:
-    # In a cycle of references they would be collected in an order in which each is waited for in vain for 5 seconds.
-    loader = step_loader(LOADERS["shuffled"](num_workers=2, persistent_workers=True))
-    play(loader, 1)
-    processes = loader._iterator._workers
-    assert all(process.is_alive() for process in processes)
-    gc.disable()
-    try:
-        del loader
-        assert not any(process.is_alive() for process in processes)
-    finally:
-        gc.enable()
-
-
-def test_lightning_can_shut_persistent_processes_down() -> None:
-    loader = step_loader(LOADERS["shuffled"](num_workers=2, persistent_workers=True))
-    whole = as_lists(play(step_loader(LOADERS["shuffled"]()), 4))
-    first = play(loader, 2)
-    _shutdown_workers_and_reset_iterator(loader)
-    assert loader._iterator is None
-    assert as_lists(first) + as_lists(play(loader, 2)) == whole
