@@ -45,7 +45,10 @@ def fit_three_steps(path, folder):
     return cli
 
 
-@pytest.fixture(scope="module", params=OURS, ids=lambda path: path.stem)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(f"runs of {path.stem}")) for path in OURS],
+)
 def two_runs(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param.stem)
     with pytest.warns(UserWarning, match="will be overridden"):  # the optimizer of the file replaces the module's

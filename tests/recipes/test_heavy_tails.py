@@ -161,12 +161,14 @@ def output(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.xdist_group("study of heavy_tails")
 def test_the_report_has_a_line_for_every_setting(output: Path) -> None:
     report = (output / "results" / "report.md").read_text()
     assert report.count("| rippled (not convex) | 2 | Clipped ASGD |") == 3 + 1 + 1
     assert all((output / "results" / name).stat().st_size > 10_000 for name in ("delays.png", "tails.png"))
 
 
+@pytest.mark.xdist_group("study of heavy_tails")
 def test_finished_settings_are_skipped(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
     assert len(files) == 2 * 2 * 1 * 2 * 2 * 1

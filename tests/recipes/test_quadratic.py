@@ -170,6 +170,7 @@ study:
     return folder
 
 
+@pytest.mark.xdist_group("study of quadratic")
 def test_the_report_compares_ringmaster_with_every_method_on_every_profile(output: Path) -> None:
     report = (output / "results" / "report.md").read_text()
     findings = [line for line in report.splitlines() if line.startswith(("* sqrt:", "* linear:"))]
@@ -180,6 +181,7 @@ def test_the_report_compares_ringmaster_with_every_method_on_every_profile(outpu
     assert sum(line.startswith("| Rennala") for line in table.splitlines()) == 2
 
 
+@pytest.mark.xdist_group("study of quadratic")
 def test_finished_runs_are_skipped(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {path: path.stat().st_mtime_ns for path in (output / "results" / "runs").iterdir()}
     assert len(files) == 2 * (4 + 2 + 2 + 3 + 4 * 3)
