@@ -51,7 +51,7 @@ def test_only_numpy_and_the_standard_library_are_imported() -> None:
     assert {name.split(".")[0] for name in imported} <= {*sys.stdlib_module_names, "numpy"}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 2**70))
 def test_a_count_is_the_integer_itself(value: int) -> None:
     assert count("n", value) == value
@@ -82,7 +82,7 @@ def test_a_float_is_no_integer(value: object) -> None:
         count("x", value)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(allow_nan=True), st.floats(-10, 10), st.floats(0, 10))
 def test_a_number_is_taken_exactly_within_its_bounds(value: float, low: float, width: float) -> None:
     for bounds, inside in (
@@ -126,7 +126,7 @@ def test_a_message_says_the_name_what_is_allowed_and_what_was_given(check: Calla
     assert str(raised.value) == message
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(0, 1e300) | st.integers(0, 2**60), max_size=40))
 def test_a_sequence_of_numbers_is_what_its_numbers_are(values: list[float]) -> None:
     assert reals("x", values, at_least=0.0) == tuple(real("x", value) for value in values)

@@ -51,7 +51,7 @@ def test_only_the_stated_number_of_order_statistics_matters() -> None:
     assert estimate_tail(errors, 40) == estimate_tail(changed, 40)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(power=st.floats(0.1, 5.0), factor=st.floats(1e-6, 1e6))
 def test_powers_multiply_theta_and_factors_leave_it(power: float, factor: float) -> None:
     errors = sub_weibull(1.0, 300, seed=3)

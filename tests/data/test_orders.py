@@ -178,7 +178,7 @@ def shard_order(size: int, batch_size: int, **kwargs: Any) -> ShardOrder:
 sizes = {"size": st.integers(1, 40), "batch_size": st.integers(1, 50), "shuffle": st.booleans()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(**sizes, epoch=st.integers(0, 3))
 def test_a_pass_over_a_shard_holds_every_sample_once(size: int, batch_size: int, shuffle: bool, epoch: int) -> None:
     batches = list(shard_order(size, batch_size, shuffle=shuffle).epoch(epoch))
@@ -186,7 +186,7 @@ def test_a_pass_over_a_shard_holds_every_sample_once(size: int, batch_size: int,
     assert all(len(batch) == batch_size for batch in batches[:-1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(**sizes)
 def test_drop_last_drops_an_incomplete_mini_batch_but_never_the_only_one(
     size: int, batch_size: int, shuffle: bool
@@ -196,7 +196,7 @@ def test_drop_last_drops_an_incomplete_mini_batch_but_never_the_only_one(
     assert {len(batch) for batch in batches} == {min(size, batch_size)}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(**sizes, start=st.integers(0, 60))
 def test_reading_a_shard_from_a_position_continues_the_stream(
     size: int, batch_size: int, shuffle: bool, start: int

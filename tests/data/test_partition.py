@@ -47,7 +47,7 @@ def problems(draw: st.DrawFn) -> tuple[TensorDataset, int, int]:
 
 
 @all_partitions
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problem=problems())
 def test_every_sample_has_exactly_one_owner(partition: Partition, problem: tuple[TensorDataset, int, int]) -> None:
     dataset, num_workers, seed = problem
@@ -56,7 +56,7 @@ def test_every_sample_has_exactly_one_owner(partition: Partition, problem: tuple
 
 
 @all_partitions
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problem=problems())
 def test_shards_are_nonempty_sorted_int64_one_per_worker(
     partition: Partition, problem: tuple[TensorDataset, int, int]
@@ -71,7 +71,7 @@ def test_shards_are_nonempty_sorted_int64_one_per_worker(
 
 
 @all_partitions
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(problem=problems())
 def test_same_seed_gives_same_shards_whatever_the_global_random_state(
     partition: Partition, problem: tuple[TensorDataset, int, int]

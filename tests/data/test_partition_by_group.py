@@ -30,7 +30,7 @@ group_lists = st.lists(st.sampled_from([f"role {index}" for index in range(12)])
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(groups=group_lists, num_workers=st.integers(1, 12), seed=st.integers(0, 1000))
 def test_a_group_is_never_split(groups: list[str], num_workers: int, seed: int) -> None:
     shards = ByGroup().assign(Roles(groups), num_workers, seed)
@@ -38,7 +38,7 @@ def test_a_group_is_never_split(groups: list[str], num_workers: int, seed: int) 
     assert sum(map(len, owned)) == len(set(groups))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(groups=group_lists, num_workers=st.integers(2, 12), seed=st.integers(0, 1000))
 def test_every_worker_was_the_emptiest_before_its_last_and_smallest_group(
     groups: list[str], num_workers: int, seed: int

@@ -48,7 +48,7 @@ def test_reference_for_iid_shards_is_the_mean_over_random_partitions() -> None:
     assert abs(measured.mean() - reports[0].mean_total_variation_iid) < 4 * standard_error
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(total=st.integers(1, 60), data=st.data())
 def test_hypergeometric_deviation_equals_the_sum_over_the_law(total: int, data: st.DataObject) -> None:
     marked, drawn = data.draw(st.integers(0, total)), data.draw(st.integers(1, total))

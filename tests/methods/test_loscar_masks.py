@@ -12,7 +12,7 @@ from lightning_async.methods.masks import RandomMask, random_subset
 
 
 @given(population=st.integers(1, 400), data=st.data(), seed=st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_subset_has_distinct_ascending_members_and_the_right_size(population, data, seed):
     size = data.draw(st.integers(0, population))
     subset = random_subset(population, size, np.random.default_rng(seed))

@@ -55,7 +55,7 @@ _dtypes = st.sampled_from([torch.float64, torch.float32, torch.bfloat16])
     seed=st.integers(0, 10**6),
     data=st.data(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_corrected_merge_conserves_the_mean(n, d, sparsity, dtype, seed, data):
     torch.manual_seed(seed)
     method = LOSCAR(sparsity, compute_window=1.0)
@@ -67,7 +67,7 @@ def test_the_corrected_merge_conserves_the_mean(n, d, sparsity, dtype, seed, dat
 
 
 @given(n=st.integers(1, 6), d=st.integers(1, 40), sparsity=st.floats(0, 1), dtype=_dtypes, seed=st.integers(0, 10**6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_merge_is_the_rule_on_the_mask_and_nothing_elsewhere(n, d, sparsity, dtype, seed):
     torch.manual_seed(seed)
     y, progress = torch.randn(n, d).to(dtype), torch.randn(n, d).to(dtype)

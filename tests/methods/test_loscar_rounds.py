@@ -84,7 +84,7 @@ def test_waiting_is_accounted_for_worker_by_worker():
     latency=st.integers(0, 200),
     overlap=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_numbers_of_steps_are_those_of_exact_arithmetic_in_every_round(tenths, window, latency, overlap):
     cluster = _cluster([tenth / 10 for tenth in tenths], latency=latency / 10)
     method = LOSCAR(0.5, overlap=overlap, compute_window=window / 10)
@@ -94,7 +94,7 @@ def test_numbers_of_steps_are_those_of_exact_arithmetic_in_every_round(tenths, w
 
 
 @given(seed=st.integers(0, 1000), overlap=st.booleans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_steps_come_in_order_of_time_with_all_numbers_and_every_round_ends_with_its_merge(seed, overlap):
     times = RandomTimes(4, "exponential", mean=[1.0, 1.0, 2.0, 5.0])
     cluster = SimulatedCluster(times, Link(latency=3.0), seed)

@@ -76,7 +76,7 @@ def plain(step: Step) -> naive.NaiveStep:
 
 
 @pytest.mark.parametrize(("method", "rule"), RULES, ids=[repr(method) for method, _ in RULES])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(times=TIMES)
 def test_the_schedule_is_the_rule(
     method: Method, rule: Callable[[WorkerTimes], Iterator[naive.NaiveStep]], times: WorkerTimes
@@ -85,7 +85,7 @@ def test_the_schedule_is_the_rule(
     assert list(schedule) == list(islice(rule(times), STEPS))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(times=TIMES, seed=st.integers(0, 2**64 - 1))
 def test_uniform_dispatch_queues_jobs_at_the_workers_that_the_seed_draws(times: WorkerTimes, seed: int) -> None:
     cluster = SimulatedCluster(times, seed=seed)

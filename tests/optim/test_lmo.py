@@ -106,7 +106,7 @@ def test_a_step_holds_at_most_seven_times_its_largest_batch(shape):
     assert 0 < peak <= 7 * 4 * 4 * shape[0] * shape[1]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(norm=st.sampled_from(sorted(NORMS)), lr=st.floats(0.01, 1.0), seed=st.integers(0, 99))
 def test_constrained_steps_never_leave_the_ball(norm, lr, seed):
     x = nn.Parameter(torch.zeros(5, 4))

@@ -71,7 +71,7 @@ def test_a_batch_gives_what_its_matrices_give_alone():
         torch.testing.assert_close(u, alone, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(exponent=st.floats(-12, 15), name=st.sampled_from(sorted(NORMS)), seed=st.integers(0, 99))
 def test_a_step_does_not_depend_on_the_length_of_the_momentum(exponent, name, seed):
     m = torch.randn(6, 9, generator=torch.Generator().manual_seed(seed))

@@ -9,7 +9,7 @@ NAMES = sorted(NORMS)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rows=st.integers(1, 7), columns=st.integers(1, 7), seed=st.integers(0, 999))
 def test_no_point_of_the_unit_ball_beats_the_dual_norm(name, rows, columns, seed):
     generator = torch.Generator().manual_seed(seed)
@@ -19,7 +19,7 @@ def test_no_point_of_the_unit_ball_beats_the_dual_norm(name, rows, columns, seed
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "spectral"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rows=st.integers(1, 7), columns=st.integers(1, 7), seed=st.integers(0, 999))
 def test_a_step_is_the_minimiser_on_the_unit_ball(name, rows, columns, seed):
     m = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))

@@ -41,7 +41,7 @@ def test_gradient_is_that_of_the_value(objective: str) -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(seed=st.integers(0, 1000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_smoothness_constant_is_one(objective: str, seed: int) -> None:
     function = OBJECTIVES[objective](6)
     x, y = 5 * torch.randn(2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))

@@ -52,7 +52,7 @@ def test_tokens_are_reversible_and_repeatable(austen: str) -> None:
     assert one.decode(encode(one, validation).tolist()) == "".join(validation)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=40))
 def test_any_text_can_be_written_in_the_tokens(text: str) -> None:
     tokenizer = train_tokenizer(["a rose is a rose is a rose"], 270)

@@ -44,7 +44,7 @@ def dense(dimension: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @given(st.integers(2, 40), st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_gradient_gap_and_minimiser_are_those_of_the_dense_matrix(dimension: int, seed: int) -> None:
     matrix, b = dense(dimension)
     x = torch.randn(dimension, generator=torch.Generator().manual_seed(seed))

@@ -14,7 +14,7 @@ TIMES = st.lists(st.lists(DURATIONS, min_size=1, max_size=3), min_size=1, max_si
 WAITS = st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.5]), min_size=1, max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(times=TIMES, waits=WAITS, cancels=st.booleans())
 def test_a_deadline_gives_the_arrivals_of_a_search_through_lists(
     times: CyclicTimes, waits: list[float], cancels: bool

@@ -31,7 +31,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(times=st.one_of(TIMES, CONSTANT), operations=OPERATIONS)
 def test_any_sequence_of_operations_gives_the_arrivals_of_a_search_through_lists(
     times: WorkerTimes, operations: list[tuple[str, int]]
@@ -56,7 +56,7 @@ def test_any_sequence_of_operations_gives_the_arrivals_of_a_search_through_lists
         assert cluster.busy_time == pytest.approx(naive.busy, abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(times=st.one_of(TIMES, CONSTANT), dispatches=st.lists(st.integers(0, 5), max_size=20))
 def test_cancel_all_stops_what_runs_and_what_waits_and_nothing_arrives_afterwards(
     times: WorkerTimes, dispatches: list[int]

@@ -18,7 +18,7 @@ CONSTANTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(constants=CONSTANTS, unit=st.floats(0.01, 100.0))
 def test_parameters_do_not_depend_on_the_unit_of_the_loss(constants, unit):
     rescaled = {
@@ -29,7 +29,7 @@ def test_parameters_do_not_depend_on_the_unit_of_the_loss(constants, unit):
     assert one.step_size == pytest.approx(other.step_size)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(constants=CONSTANTS, unit=st.floats(0.01, 100.0))
 def test_the_step_size_has_the_unit_of_a_length(constants, unit):
     powers = {"smoothness": -2, "sigma": -1, "growth": -1}
@@ -40,7 +40,7 @@ def test_the_step_size_has_the_unit_of_a_length(constants, unit):
     assert one.step_size * unit == pytest.approx(other.step_size)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(constants=CONSTANTS)
 def test_the_threshold_admits_exactly_the_delays_below_one_over_alpha(constants):
     found = ringmaster_lmo_parameters(**constants)
@@ -73,7 +73,7 @@ def test_without_noise_the_newest_gradient_is_the_momentum():
 
 
 @pytest.mark.parametrize("rule", [ringmaster_threshold, rennala_batch])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sigma=st.floats(0.0, 30.0), eps=st.floats(0.01, 10.0))
 def test_the_mean_of_that_many_gradients_has_the_target_as_variance(rule, sigma, eps):
     found = rule(sigma, eps)

@@ -48,7 +48,7 @@ def _fixed(times) -> list[float]:
     return [times.duration(worker, 0) for worker in range(times.num_workers)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(times=st.lists(st.floats(0.01, 100.0), min_size=1, max_size=20))
 def test_harmonic_times_lie_between_the_fastest_and_the_slowest_counted(times):
     means = harmonic_times(times)
@@ -87,7 +87,7 @@ def test_predicted_time_of_rennala_holds_within_a_factor_of_four(times, batch):
     assert measured <= predicted * (1 + 1e-9) <= 4 * measured * (1 + 1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(times=st.lists(st.floats(0.01, 100.0), min_size=1, max_size=12), batch=st.integers(1, 40))
 def test_gradients_of_a_common_start_arrive_within_the_bound_and_not_before_a_quarter_of_it(times, batch):
     arrivals = np.sort(np.concatenate([time * np.arange(1, batch + 1) for time in times]))
