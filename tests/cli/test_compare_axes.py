@@ -1,4 +1,3 @@
-import csv
 import json
 import math
 import sys
@@ -22,11 +21,13 @@ from lightning_async.cli.compare.summary import summarize
 from lightning_async.cli.compare.tables import axis_cells
 from lightning_async.cli.compare.workers import Event, Job
 from lightning_async.cli.main import main
+from tests.cli.stored import rows
 
 Write = Callable[..., Path]
 BITS = Axis("bits_sent", "bits")
 CODING = {"code": "interval", "bits": 20, "quantizer": "dither", "decoder": "own", "partitions": 3}
 AXES = {"steps": "updates", "bits_sent": "bits"}
+pytestmark = pytest.mark.xdist_group("comparison on axes")  # it is run once, by the process that looks at it
 
 
 def run(**counters: list[float]) -> RunResult:
@@ -132,11 +133,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory, write_comparison: Write, 
     finally:
         sys.path.pop(0)
     return comparison, folder / "out"
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "results.csv").open() as file:
-        return list(csv.DictReader(file))
 
 
 def result(folder: Path, row: dict[str, str]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What other processes do with the runs of a comparison: when they are killed, when they are stopped, and W&B's."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,18 +16,11 @@ from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import ResultFolder
 from lightning_async.cli.compare.workers import Job, run_all
 from lightning_async.cli.main import main
+from tests.cli.stored import results
 from tests.cli.tiny_recipe import HANGING
 from tests.wandb_records import logged_keys, records_of
 
 Write = Callable[..., Path]
-
-
-def results(folder: Path) -> dict[str, dict[str, Any]]:
-    """Everything a run measured; wall time is not a measurement of the method."""
-    read = {path.parent.name: json.loads(path.read_text()) for path in folder.glob("runs/*/result.json")}
-    for content in read.values():
-        del content["wall_seconds"]
-    return read
 
 
 def test_a_comparison_killed_in_the_middle_of_a_run_continues_to_the_same_results(
