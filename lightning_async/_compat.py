@@ -37,6 +37,7 @@ __all__ = [
     "forget_training_loader",
     "is_overridden",
     "logging_step",
+    "nodes_asked_for",
     "run_validation",
     "set_no_loss",
     "set_step_loss",
@@ -78,6 +79,11 @@ def forget_training_loader(trainer: Trainer) -> None:
     It has when `configure_optimizers` read `trainer.estimated_stepping_batches`, before a checkpoint was loaded.
     """
     trainer.fit_loop._combined_loader = None
+
+
+def nodes_asked_for(trainer: Trainer) -> int:
+    """The Trainer's `num_nodes`; its attribute of that name is the strategy's, which may have none."""
+    return trainer._accelerator_connector._num_nodes_flag
 
 
 def use_device(strategy: SingleDeviceStrategy, device: torch.device) -> None:

@@ -1,11 +1,11 @@
 """Partitions whose proportions over the workers are Dirichlet: skewed labels, skewed sizes."""
 
-import math
 from collections.abc import Sized
 
 import numpy as np
 from typing_extensions import override
 
+from lightning_async.arguments import count, real
 from lightning_async.data.partition import (
     IndexArray,
     Partition,
@@ -23,13 +23,10 @@ class _DirichletSplit(Partition):
     min_size: int
     max_tries: int
 
-    def _check_arguments(self) -> None:
-        if not (self.alpha > 0 and math.isfinite(self.alpha)):
-            raise ValueError(f"alpha={self.alpha}: must be positive and finite (IID() is the limit of large alpha)")
-        if self.min_size < 1:
-            raise ValueError(f"min_size={self.min_size}: must be at least 1, no worker may be without data")
-        if self.max_tries < 1:
-            raise ValueError(f"max_tries={self.max_tries}: must be at least 1")
+    def _set_arguments(self, alpha: float, min_size: int, max_tries: int) -> None:
+        self.alpha = real("alpha", alpha, above=0.0, note=" (IID() is the limit of large alpha)")
+        self.min_size = count("min_size", min_size, note=", as no worker may be without data")
+        self.max_tries = count("max_tries", max_tries)
 
     def _split(self, codes: IndexArray, num_workers: int, seed: int) -> list[IndexArray]:
         size = len(codes)
@@ -87,6 +84,7 @@ class Dirichlet(_DirichletSplit):
         by: where the label is, see :func:`read_labels`; None finds it.
 
     Raises:
+        TypeError: on arguments of the wrong kind.
         ValueError: on arguments out of range; in ``assign`` if ``min_size`` is not reached.
 
     Example:
@@ -99,8 +97,8 @@ class Dirichlet(_DirichletSplit):
     """
 
     def __init__(self, alpha: float, min_size: int = 1, *, max_tries: int = 1000, by: By = None) -> None:
-        self.alpha, self.min_size, self.max_tries, self.by = alpha, min_size, max_tries, by
-        self._check_arguments()
+        self._set_arguments(alpha, min_size, max_tries)
+        self.by = by
         resolve_by(by)
 
     @override
@@ -122,6 +120,7 @@ class QuantitySkew(_DirichletSplit):
         max_tries: number of draws before giving up.
 
     Raises:
+        TypeError: on arguments of the wrong kind.
         ValueError: on arguments out of range; in ``assign`` if ``min_size`` is not reached.
 
     Example:
@@ -131,8 +130,7 @@ class QuantitySkew(_DirichletSplit):
     """
 
     def __init__(self, alpha: float, min_size: int = 1, *, max_tries: int = 1000) -> None:
-        self.alpha, self.min_size, self.max_tries = alpha, min_size, max_tries
-        self._check_arguments()
+        self._set_arguments(alpha, min_size, max_tries)
 
     @override
     def assign(self, dataset: Sized, num_workers: int, seed: int) -> list[IndexArray]:

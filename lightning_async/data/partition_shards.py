@@ -5,6 +5,7 @@ from collections.abc import Sized
 import numpy as np
 from typing_extensions import override
 
+from lightning_async.arguments import count
 from lightning_async.data.partition import (
     IndexArray,
     Partition,
@@ -27,6 +28,7 @@ class Shards(Partition):
         by: where the label is, see :func:`read_labels`; None finds it.
 
     Raises:
+        TypeError: if ``per_worker`` is not an integer.
         ValueError: if ``per_worker`` < 1; in ``assign`` if there are fewer samples than pieces.
 
     Example:
@@ -39,9 +41,8 @@ class Shards(Partition):
     """
 
     def __init__(self, per_worker: int, *, by: By = None) -> None:
-        if per_worker < 1:
-            raise ValueError(f"per_worker={per_worker}: every worker needs at least one piece of the sorted data")
-        self.per_worker, self.by = per_worker, by
+        self.per_worker = count("per_worker", per_worker, note=": every worker needs a piece of the sorted data")
+        self.by = by
         resolve_by(by)
 
     @override

@@ -183,7 +183,10 @@ class StepLoader:
                 self._passes += is_last
                 yield batch
             if empty:
-                raise RuntimeError("the training data are empty: there is nothing to train on")
+                raise RuntimeError(
+                    "the training data are empty, or an iterator that was used up: there is nothing to train on. Give "
+                    "something that can be read again and again, such as a DataLoader"
+                )
 
 
 def _with_last(batches: Iterable[Any]) -> Iterator[tuple[Any, bool]]:

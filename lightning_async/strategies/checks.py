@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import BaseFinetuning, GradientAccumulationScheduler, StochasticWeightAveraging
 from torch.optim import Optimizer
 
-from lightning_async._compat import takes_dataloader_iter
+from lightning_async._compat import nodes_asked_for, takes_dataloader_iter
 from lightning_async.methods import GradientCoding, Method
 from lightning_async.methods.apply import check_first_order, check_momentum
 
@@ -28,6 +28,7 @@ def check_trainer(trainer: Trainer, module: LightningModule, method: Method) -> 
     """
     name = type(method).__name__
     check_module(module, name)
+    check_one_node(trainer)
     if trainer.accumulate_grad_batches > 1:
         raise MisconfigurationException(
             f"accumulate_grad_batches={trainer.accumulate_grad_batches} cannot be combined with {name}, which decides "
@@ -63,6 +64,16 @@ def check_module(module: LightningModule, name: str) -> None:
         raise MisconfigurationException(
             f"{type(module).__name__}.training_step takes dataloader_iter and fetches its batches itself, but the "
             f"schedule decides which batch a job gets. Use training_step(self, batch, batch_idx)."
+        )
+
+
+def check_one_node(trainer: Trainer) -> None:
+    """Refuse several machines, of which each would simulate all the workers by itself."""
+    nodes = nodes_asked_for(trainer)
+    if nodes > 1:
+        raise MisconfigurationException(
+            f"all workers are simulated on one machine, but the Trainer was given num_nodes={nodes}. Use "
+            f"num_nodes=1; the number of workers belongs to the cluster."
         )
 
 

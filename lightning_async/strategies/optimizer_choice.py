@@ -82,12 +82,12 @@ class OptimizerChoice:
 
 
 def _modules_own(module: LightningModule, configuration: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
-    if configuration is None:
+    optimizers, schedulers = ([], []) if configuration is None else configure_optimizers(configuration, module)
+    if not optimizers or optimizers[0] is None:  # as in {"optimizer": None}
         raise MisconfigurationException(
-            f"{type(module).__name__}.configure_optimizers returns nothing, so that no step can be made. "
-            f"Return an optimizer there, or give the strategy optimizer=."
+            f"{type(module).__name__}.configure_optimizers returns no optimizer, so that no step can be made. "
+            f"Return one there, or give the strategy optimizer=."
         )
-    optimizers, schedulers = configure_optimizers(configuration, module)
     if len(optimizers) > 1:
         raise MisconfigurationException(
             f"{type(module).__name__}.configure_optimizers returns {len(optimizers)} optimizers, but a "

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.replica_method import ReplicaMethod
-from lightning_async.strategies.checks import check_module
+from lightning_async.strategies.checks import check_module, check_one_node
 
 _GROWING = (
     "{what} parameters of the optimizer during training, of which there are no replicas. Train in two fits: the first "
@@ -30,6 +30,7 @@ def check_replica_trainer(trainer: Trainer, module: LightningModule, method: Rep
     """
     name = type(method).__name__
     check_module(module, name)
+    check_one_node(trainer)
     if trainer.accumulate_grad_batches > 1:
         raise MisconfigurationException(_accumulation(name, trainer.accumulate_grad_batches))
     callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]

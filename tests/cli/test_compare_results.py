@@ -69,6 +69,8 @@ def test_a_comparison_without_any_run_may_be_corrected(tmp_path: Path) -> None:
     "content",
     [
         *('{"metrics": []}', '{"metrics": {"val/loss": []}}', '{"steps": []}', "{}", "[]"),
+        *('{"status": "finishd"}', '{"times": [null]}', '{"times": ["a"]}', '{"steps": ["x"]}', '{"end_time": null}'),
+        *('{"metrics": {"val/loss": ["x"]}}', '{"versions": null}', '{"data": 1}'),
         *('{"train_loss": []}', '{"counters": {"bits_sent": []}}'),
     ],
 )

@@ -89,6 +89,14 @@ def write(folder: Path, changes: dict[str, Any] | None = None, without: str = ""
         ({"panels": {"a": {"cluster": {"seed": 1}}}}, r"panels.a.cluster: unknown key 'seed'; seeds are set per run"),
         ({"panels": {"a": {"cluster": 3}}}, r"panels.a.cluster: expected a mapping, got 3"),
         ({"wandb": {"entity": "me"}}, "wandb: missing project"),
+        (
+            {"methods_folder": "nowhere"},
+            "no method 'asgd' in .*nowhere; .*let methods_folder name",
+        ),
+        (
+            {"methods": {"asgd": {"label": "mine"}, "clipped_asgd": {"label": "mine"}}},
+            "several methods are labelled 'mine'",
+        ),
         ({"stop_at_target": "yes please"}, "expected true or false"),
         ({"title": 3}, "title: expected text"),
         ({"seeds": [2**32]}, r"at most 2\^32 - 1, got 4294967296"),

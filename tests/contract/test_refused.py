@@ -57,10 +57,11 @@ def test_several_optimizers() -> None:
     refused("one optimizer with several parameter groups", TwoOptimizers())
 
 
-def test_no_optimizer() -> None:
+@pytest.mark.parametrize("returned", [None, {"optimizer": None}])
+def test_no_optimizer(returned: object) -> None:
     class WithoutOptimizer(Classifier):
         def configure_optimizers(self):
-            return None
+            return returned
 
     refused("optimizer=", WithoutOptimizer())
 
@@ -75,6 +76,10 @@ def test_gradient_accumulation(name: str) -> None:
 
 def test_gradient_accumulation_by_a_callback() -> None:
     refused(r"RennalaSGD\(batch=", callbacks=[GradientAccumulationScheduler({2: 4})])
+
+
+def test_several_nodes() -> None:
+    refused("num_nodes=1; the number of workers", num_nodes=2)
 
 
 def test_several_devices() -> None:

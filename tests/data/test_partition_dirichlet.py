@@ -1,5 +1,7 @@
 """Dirichlet label and size skew follow their law, and give up with a useful message."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -99,7 +101,18 @@ def test_impossible_min_size_is_refused_without_drawing(kind: type[Dirichlet]) -
 )
 def test_arguments_out_of_range_are_refused_at_construction(kind: type[Dirichlet], arguments: dict[str, float]) -> None:
     name = list(arguments)[-1]
-    with pytest.raises(ValueError, match=f"{name}={arguments[name]}"):
+    with pytest.raises(ValueError, match=f"{name} must be .*got {arguments[name]}"):
+        kind(**arguments)
+
+
+@pytest.mark.parametrize("kind", [Dirichlet, QuantitySkew])
+@pytest.mark.parametrize(
+    "arguments", [{"alpha": "1"}, {"alpha": 1.0, "min_size": 1.5}, {"alpha": 1.0, "max_tries": True}]
+)
+def test_arguments_of_the_wrong_kind_are_refused_at_construction(
+    kind: type[Dirichlet], arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match=f"{list(arguments)[-1]} must be"):
         kind(**arguments)
 
 

@@ -14,7 +14,7 @@ def labelled(labels: np.ndarray | list[int]) -> TensorDataset:
     return TensorDataset(torch.zeros(len(labels), 1), torch.as_tensor(np.asarray(labels)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     labels=st.lists(st.integers(0, 9), min_size=60, max_size=200),
     per_worker=st.integers(1, 4),
@@ -54,5 +54,7 @@ def test_fewer_samples_than_pieces_names_the_largest_per_worker() -> None:
 
 
 def test_per_worker_below_one_is_refused_at_construction() -> None:
-    with pytest.raises(ValueError, match="per_worker=0"):
+    with pytest.raises(ValueError, match="per_worker must be at least 1"):
         Shards(per_worker=0)
+    with pytest.raises(TypeError, match="per_worker must be an integer"):
+        Shards(per_worker=1.5)

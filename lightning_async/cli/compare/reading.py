@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Literal, TypeVar, cast
@@ -248,7 +248,7 @@ def _grid(value: Value, config: Config, where: str) -> dict[str, list[float]]:
 
 def _panels(value: Value, methods: Mapping[str, MethodEntry], recipe: Config, title: str) -> tuple[Panel, ...]:
     if value is None:
-        return (Panel("all", title, tuple(methods.values())),)
+        return (Panel("all", title, _told_apart(methods.values(), "methods")),)
     panels = []
     for name, content in _mapping(value, "panels").items():
         where = f"panels.{name}"
@@ -267,10 +267,20 @@ def _panels(value: Value, methods: Mapping[str, MethodEntry], recipe: Config, ti
         ]
         if not entries:
             raise ComparisonError(f"{where}.methods: the mapping is empty; leave the key out to have all methods")
-        panels.append(Panel(name, "" if keys.title is None else _text(keys.title, f"{where}.title"), tuple(entries)))
+        title = "" if keys.title is None else _text(keys.title, f"{where}.title")
+        panels.append(Panel(name, title, _told_apart(entries, where)))
     if not panels:
         raise ComparisonError("panels: the mapping is empty; leave the key out to have one panel with all methods")
     return tuple(panels)
+
+
+def _told_apart(entries: Iterable[MethodEntry], where: str) -> tuple[MethodEntry, ...]:
+    entries = tuple(entries)
+    labels = [entry.label for entry in entries]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ComparisonError(f"{where}: several methods are labelled {label!r}; give each a label of its own")
+    return entries
 
 
 def _in_panel(

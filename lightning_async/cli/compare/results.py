@@ -6,16 +6,19 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from lightning_async.cli.compare.configuration import ComparisonError, Config, fingerprint
 
 FORMAT = 1
 LOCK = ".lock"
+
+
+Status: TypeAlias = Literal["finished", "diverged", "failed"]
 
 
 @dataclass
@@ -36,7 +39,7 @@ class RunResult:
         versions: Versions of the packages that made the result.
     """
 
-    status: Literal["finished", "diverged", "failed"]
+    status: Status
     times: list[float] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     train_loss: list[float] = field(default_factory=list)
@@ -70,10 +73,22 @@ class RunResult:
         for key in ("metrics", "counters"):
             content[key] = {name: [_nan(v) for v in values] for name, values in content[key].items()}
         result = cls(**content)
-        columns: list[Sized] = [result.steps, result.train_loss]
-        columns += [*result.metrics.values(), *result.counters.values()]
+        columns: list[Sequence[float]] = [
+            result.times,
+            result.steps,
+            result.train_loss,
+            *result.metrics.values(),
+            *result.counters.values(),
+        ]
         if any(len(column) != len(result.times) for column in columns):
             raise ValueError("not one value for every evaluation")
+        numbers = [value for column in columns for value in column] + [result.end_time, result.wall_seconds]
+        texts = [result.data, result.error, *result.versions, *result.versions.values()]
+        finite = all(map(math.isfinite, [*result.times, *result.steps, result.end_time, result.wall_seconds]))
+        if not (finite and all(type(v) in (int, float) for v in numbers) and all(isinstance(t, str) for t in texts)):
+            raise ValueError("not numbers and texts throughout")
+        if result.status not in get_args(Status):
+            raise ValueError(f"unknown status {result.status!r}")
         return result
 
 
