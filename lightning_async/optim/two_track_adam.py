@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
+from lightning_async.arguments import real, reals
+
+_STATE = {"step", "second_step", "exp_avg", "exp_avg_sq"}
+
 
 class TwoTrackAdam(Optimizer):
     """AdamW with a first moment from an unbiased gradient and a second moment from a variance-reduced one.
@@ -21,6 +25,8 @@ class TwoTrackAdam(Optimizer):
     A second gradient is for one step. Where one of its entries is None (nothing arrived for it), the second moment and
     its bias correction stay; a parameter whose second moment has never been updated is not moved.
 
+    A complex parameter is two real ones.
+
     Args:
         params: Parameters or groups, as for any optimizer.
         lr: Step size.
@@ -32,7 +38,8 @@ class TwoTrackAdam(Optimizer):
             value. None for no limit.
 
     Raises:
-        ValueError: For hyperparameters out of range.
+        TypeError: For hyperparameters that are not numbers, in groups as well.
+        ValueError: For hyperparameters out of range, in groups as well.
 
     Example:
         >>> parameter = torch.nn.Parameter(torch.zeros(2))
@@ -44,6 +51,8 @@ class TwoTrackAdam(Optimizer):
         [-0.1, 0.05]
     """
 
+    _second: list[Tensor | None] | None = None
+
     def __init__(
         self,
         params: ParamsT,
@@ -54,23 +63,23 @@ class TwoTrackAdam(Optimizer):
         *,
         clip_ratio: float | None = None,
     ) -> None:
-        if not lr >= 0.0:
-            raise ValueError(f"lr must not be negative; got {lr}.")
-        if not all(0.0 <= beta < 1.0 for beta in betas):
-            raise ValueError(f"betas must lie in [0, 1); got {betas}.")
-        if not (eps >= 0.0 and weight_decay >= 0.0):
-            raise ValueError(f"eps and weight_decay must not be negative; got {eps} and {weight_decay}.")
-        if clip_ratio is not None and not clip_ratio > 0.0:
-            raise ValueError(f"clip_ratio must be positive, or None for no limit; got {clip_ratio}.")
-        defaults = {
-            "lr": lr,
-            "betas": tuple(betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "clip_ratio": clip_ratio,
-        }
-        super().__init__(params, defaults)
-        self._second: list[Tensor | None] | None = None
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "clip_ratio": clip_ratio}
+        super().__init__(params, _checked(defaults))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters; what the group does not say is as for the others.
+
+        Raises:
+            TypeError: If a hyperparameter of the group is not a number.
+            ValueError: If a hyperparameter of the group is out of range.
+            RuntimeError: If there is a second gradient that no step has taken yet.
+        """
+        if self._second is not None:
+            raise RuntimeError(
+                "the second gradient that is set does not cover new parameters: call step() before add_param_group, "
+                "or set_second_gradient(None)"
+            )
+        super().add_param_group(param_group | _checked(param_group) if isinstance(param_group, dict) else param_group)
 
     def set_second_gradient(self, gradient: Sequence[Tensor | None] | None) -> None:
         """Give the gradient that the second moment is updated with in the next step.
@@ -80,19 +89,23 @@ class TwoTrackAdam(Optimizer):
                 altogether for an ordinary step.
 
         Raises:
-            ValueError: If the number of entries or a shape does not match the parameters.
+            TypeError: If it is not a sequence of dense tensors, real for real parameters and complex for complex ones.
+            ValueError: If the number of entries, a shape or a device does not match the parameters.
         """
         if gradient is None:
             self._second = None
             return
+        if not isinstance(gradient, Sequence):
+            raise TypeError(
+                "the second gradient must be a sequence with one tensor, or None, for each parameter, "
+                f"got a {type(gradient).__name__}"
+            )
         parameters = [p for group in self.param_groups for p in group["params"]]
         if len(gradient) != len(parameters):
             raise ValueError(f"The second gradient has {len(gradient)} entries for {len(parameters)} parameters.")
         for index, (p, g) in enumerate(zip(parameters, gradient, strict=True)):
-            if g is not None and g.shape != p.shape:
-                raise ValueError(
-                    f"Entry {index} of the second gradient has shape {tuple(g.shape)}, its parameter {tuple(p.shape)}."
-                )
+            if g is not None:
+                _check_entry(f"Entry {index} of the second gradient", g, p)
         self._second = list(gradient)
 
     @overload
@@ -129,16 +142,69 @@ class TwoTrackAdam(Optimizer):
         """Restore a state, also one of ``torch.optim.AdamW``.
 
         Raises:
-            ValueError: If the state was made with ``amsgrad``, which has no counterpart here.
+            ValueError: If the state is that of another optimizer, or of an AdamW with ``amsgrad`` or ``maximize``,
+                which have no counterpart here.
         """
-        if any(group.get("amsgrad") for group in state_dict["param_groups"]):
-            raise ValueError("The state comes from an AdamW with amsgrad=True, which TwoTrackAdam cannot continue.")
+        groups, states = state_dict["param_groups"], state_dict["state"]
+        for option in ("amsgrad", "maximize"):
+            if any(group.get(option) for group in groups):
+                raise ValueError(
+                    f"The state comes from an AdamW with {option}=True, which TwoTrackAdam cannot continue."
+                )
+        if not all(map(_is_adamw, groups)) or any(state.keys() - _STATE for state in states.values()):
+            names = sorted({name for group in groups for name in group} - {"params"})
+            raise ValueError(
+                "The state must be that of a TwoTrackAdam or a torch.optim.AdamW; this one comes from another "
+                f"optimizer, with the hyperparameters {', '.join(names)}."
+            )
         super().load_state_dict(state_dict)
         for group in self.param_groups:
             group.setdefault("clip_ratio", self.defaults["clip_ratio"])
         for state in self.state.values():
             if "step" in state:
                 state.setdefault("second_step", state["step"].clone())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_second": self._second}
+
+
+def _is_adamw(group: dict[str, Any]) -> bool:
+    """Whether a group of parameters is one of `TwoTrackAdam` or AdamW; without weight decay Adam is AdamW."""
+    decoupled = group.get("decoupled_weight_decay", True) or group["weight_decay"] == 0
+    return "betas" in group and ("clip_ratio" in group or ("amsgrad" in group and decoupled))
+
+
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
+    """The hyperparameters that are given, as plain numbers. A step size in a tensor stays there, for schedulers."""
+    checked: dict[str, Any] = {}
+    for name in ("lr", "eps", "weight_decay"):
+        if name in given:
+            number = real(name, given[name], at_least=0.0)
+            checked[name] = given[name] if isinstance(given[name], Tensor) else number
+    if "betas" in given:
+        betas = reals("betas", given["betas"])
+        if len(betas) != 2:
+            raise ValueError(f"betas must be two numbers, of the first and the second moment, got {given['betas']!r}")
+        checked["betas"] = tuple(real(f"betas[{i}]", beta, at_least=0.0, below=1.0) for i, beta in enumerate(betas))
+    clip_ratio = given.get("clip_ratio")
+    if "clip_ratio" in given:
+        note = ", or None for no limit"
+        checked["clip_ratio"] = (
+            None if clip_ratio is None else real("clip_ratio", clip_ratio, above=0.0, finite=False, note=note)
+        )
+    return checked
+
+
+def _check_entry(name: str, gradient: Tensor, p: Tensor) -> None:
+    if not isinstance(gradient, Tensor) or gradient.layout != torch.strided:
+        kind = f"{gradient.layout} tensor" if isinstance(gradient, Tensor) else type(gradient).__name__
+        raise TypeError(f"{name} must be a dense tensor, or None, got a {kind}.")
+    if gradient.is_complex() != p.is_complex():
+        raise TypeError(f"{name} is {gradient.dtype}, but its parameter is {p.dtype}; both must be real, or complex.")
+    if gradient.shape != p.shape:
+        raise ValueError(f"{name} has shape {tuple(gradient.shape)}, its parameter {tuple(p.shape)}.")
+    if gradient.device != p.device:
+        raise ValueError(f"{name} is on {gradient.device}, its parameter on {p.device}.")
 
 
 def _update(p: Tensor, first: Tensor, second: Tensor | None, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -153,6 +219,9 @@ def _update(p: Tensor, first: Tensor, second: Tensor | None, state: dict[str, An
     state["step"] += 1
     if group["weight_decay"] != 0:
         p.mul_(1 - lr * group["weight_decay"])
+    if p.is_complex():
+        p, first, exp_avg, exp_avg_sq = (torch.view_as_real(part) for part in (p, first, exp_avg, exp_avg_sq))
+        second = None if second is None else torch.view_as_real(second.resolve_conj())
     exp_avg.lerp_(first, 1 - beta1)
     if second is not None:
         second = second.to(exp_avg_sq.dtype)
