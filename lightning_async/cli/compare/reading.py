@@ -6,9 +6,9 @@ import copy
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Literal, cast
 
 from lightning_async.cli.compare.configuration import (
     ComparisonError,
@@ -25,8 +25,15 @@ from lightning_async.cli.compare.files import read_yaml
 from lightning_async.cli.compare.keys import FileKeys, MethodKeys, PanelKeys, PanelMethodKeys, TargetKeys, WandbKeys
 from lightning_async.cli.compare.overrides import check_overrides, with_overrides
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis, Comparison, MethodEntry, Panel, Target, Wandb
-
-T = TypeVar("T")
+from lightning_async.cli.compare.values import (
+    read_flag,
+    read_keys,
+    read_list,
+    read_mapping,
+    read_positive,
+    read_seeds,
+    read_text,
+)
 
 
 def load_comparison(path: Path) -> Comparison:
@@ -38,28 +45,30 @@ def load_comparison(path: Path) -> Comparison:
     Raises:
         ComparisonError: With the place in the file, what was found there, and what is allowed.
     """
-    keys = _keys(FileKeys, read_yaml(path, "comparison"), str(path))
+    keys = read_keys(FileKeys, read_yaml(path, "comparison"), str(path))
     recipe_paths = tuple(
-        Path(os.path.normpath(path.parent / _text(p, "recipe"))) for p in _list_of(keys.recipe, "recipe")
+        Path(os.path.normpath(path.parent / read_text(p, "recipe"))) for p in read_list(keys.recipe, "recipe")
     )
-    recipe = _merged_recipe(recipe_paths, _mapping(keys.overrides, "overrides"))
+    recipe = _merged_recipe(recipe_paths, read_mapping(keys.overrides, "overrides"))
     cluster = _cluster(keys.cluster, "cluster", {})
     methods = _methods(keys, path.parent, recipe, cluster)
     comparison = Comparison(
         name=path.stem,
         path=path,
-        title=path.stem if keys.title is None else _text(keys.title, "title"),
+        title=path.stem if keys.title is None else read_text(keys.title, "title"),
         recipe=recipe,
         recipe_paths=recipe_paths,
         cluster=cluster,
-        budget=_positive(keys.budget, "budget"),
-        evaluate_every=_positive(keys.evaluate_every, "evaluate_every"),
+        budget=read_positive(keys.budget, "budget"),
+        evaluate_every=read_positive(keys.evaluate_every, "evaluate_every"),
         target=_target(keys.target),
-        seeds=_seeds(keys.seeds, "seeds"),
-        tuning_seeds=_seeds(keys.tuning_seeds, "tuning_seeds"),
-        loss=_text(keys.loss, "loss"),
-        stop_at_target=_flag(keys.stop_at_target, "stop_at_target"),
-        panels=_panels(keys.panels, methods, recipe, path.stem if keys.title is None else _text(keys.title, "title")),
+        seeds=read_seeds(keys.seeds, "seeds"),
+        tuning_seeds=read_seeds(keys.tuning_seeds, "tuning_seeds"),
+        loss=read_text(keys.loss, "loss"),
+        stop_at_target=read_flag(keys.stop_at_target, "stop_at_target"),
+        panels=_panels(
+            keys.panels, methods, recipe, path.stem if keys.title is None else read_text(keys.title, "title")
+        ),
         wandb=None if keys.wandb is None else _wandb(keys.wandb),
         axes=_axes(keys.axes),
     )
@@ -71,69 +80,8 @@ def load_comparison(path: Path) -> Comparison:
     return comparison
 
 
-def _keys(kind: type[T], content: Value, where: str) -> T:
-    mapping = _mapping(content, where)
-    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
-    for key in mapping:
-        if key not in known:
-            raise ComparisonError(f"{where}: unknown key {key!r}; {nearest(str(key), known)}")
-    missing = [
-        name
-        for name, f in known.items()
-        if name not in mapping and f.default is MISSING and f.default_factory is MISSING
-    ]
-    if missing:
-        raise ComparisonError(f"{where}: missing {', '.join(missing)}")
-    return kind(**mapping)
-
-
-def _mapping(value: Value, where: str) -> Config:
-    if not isinstance(value, dict):
-        raise ComparisonError(f"{where}: expected a mapping, got {value!r}")
-    for key in value:
-        if not isinstance(key, str):  # YAML reads 1, 0.5, yes and null as something else than text
-            raise ComparisonError(f"{where}: names must be text, got {key!r}; put it in quotes: {str(key)!r}")
-    return value
-
-
-def _list_of(value: Value, where: str) -> list[Value]:
-    values: list[Value] = value if isinstance(value, list) else [value]
-    if not values:
-        raise ComparisonError(f"{where}: the list is empty")
-    return values
-
-
-def _text(value: Value, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ComparisonError(f"{where}: expected text, got {value!r}")
-    return value
-
-
-def _flag(value: Value, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise ComparisonError(f"{where}: expected true or false, got {value!r}")
-    return value
-
-
-def _positive(value: Value, where: str) -> float:
-    parsed = number(value, where)
-    if not (parsed > 0 and math.isfinite(parsed)):
-        raise ComparisonError(f"{where}: must be positive and finite (units of logical time), got {value!r}")
-    return parsed
-
-
-def _seeds(value: Value, where: str) -> tuple[int, ...]:
-    seeds = _list_of(value, where)
-    for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-            raise ComparisonError(f"{where}: seeds are integers of at least 0 and at most 2^32 - 1, got {seed!r}")
-    if len(set(map(str, seeds))) != len(seeds):
-        raise ComparisonError(f"{where}: a seed appears twice in {seeds}")
-    return tuple(cast("list[int]", seeds))
-
-
 def _target(value: Value) -> Target:
-    keys = _keys(TargetKeys, value, "target")
+    keys = read_keys(TargetKeys, value, "target")
     if keys.mode not in ("max", "min"):
         raise ComparisonError(f"target.mode: expected 'max' or 'min', got {keys.mode!r}")
     if isinstance(keys.window, bool) or not isinstance(keys.window, int) or keys.window < 1:
@@ -141,11 +89,11 @@ def _target(value: Value) -> Target:
     goal = number(keys.value, "target.value")
     if not math.isfinite(goal):
         raise ComparisonError(f"target.value: must be finite, got {keys.value!r}")
-    return Target(_text(keys.metric, "target.metric"), goal, cast('Literal["max", "min"]', keys.mode), keys.window)
+    return Target(read_text(keys.metric, "target.metric"), goal, cast('Literal["max", "min"]', keys.mode), keys.window)
 
 
 def _axes(value: Value) -> tuple[Axis, ...]:
-    axes = tuple(Axis(name, _text(unit, f"axes.{name}")) for name, unit in _mapping(value, "axes").items())
+    axes = tuple(Axis(name, read_text(unit, f"axes.{name}")) for name, unit in read_mapping(value, "axes").items())
     for axis in axes:
         if axis.quantity == LOGICAL_TIME.quantity:
             raise ComparisonError("axes: logical_time is measured in any case; name others, such as steps or bits_sent")
@@ -153,13 +101,13 @@ def _axes(value: Value) -> tuple[Axis, ...]:
 
 
 def _wandb(value: Value) -> Wandb:
-    keys = _keys(WandbKeys, value, "wandb")
-    entity = None if keys.entity is None else _text(keys.entity, "wandb.entity")
-    return Wandb(_text(keys.project, "wandb.project"), entity, _flag(keys.offline, "wandb.offline"))
+    keys = read_keys(WandbKeys, value, "wandb")
+    entity = None if keys.entity is None else read_text(keys.entity, "wandb.entity")
+    return Wandb(read_text(keys.project, "wandb.project"), entity, read_flag(keys.offline, "wandb.offline"))
 
 
 def _cluster(value: Value, where: str, below: Config) -> Config:
-    given = _mapping(value, where)
+    given = read_mapping(value, where)
     for key in given:
         if key not in ("times", "link"):
             remedy = "seeds are set per run by 'seeds'" if key == "seed" else nearest(key, ["times", "link"])
@@ -180,26 +128,28 @@ def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
 
 
 def _methods(keys: FileKeys, folder: Path, recipe: Config, cluster: Config) -> dict[str, MethodEntry]:
-    overlays = Path(os.path.normpath(folder / _text(keys.methods_folder, "methods_folder")))
+    overlays = Path(os.path.normpath(folder / read_text(keys.methods_folder, "methods_folder")))
     known = {p.stem for p in overlays.glob("*.yaml")}
     elsewhere = "" if known else "; let methods_folder name the folder of the overlays (configs/methods)"
     entries = {}
-    for name, content in _mapping(keys.methods, "methods").items():
+    for name, content in read_mapping(keys.methods, "methods").items():
         where = f"methods.{name}"
-        entry = _keys(MethodKeys, {} if content is None else content, where)
+        entry = read_keys(MethodKeys, {} if content is None else content, where)
         if entry.config is None and name not in known:
             raise ComparisonError(
                 f"{where}: there is no method {name!r} in {overlays}; {nearest(name, known)}{elsewhere}"
             )
-        config = overlays / f"{name}.yaml" if entry.config is None else folder / _text(entry.config, f"{where}.config")
+        config = (
+            overlays / f"{name}.yaml" if entry.config is None else folder / read_text(entry.config, f"{where}.config")
+        )
         if not config.is_file():
             raise ComparisonError(f"{where}.config: there is no file {config}")
         overlay = _strategy_overlay(_alone(read_yaml(config, where)), where)
-        overrides = _mapping(entry.overrides, f"{where}.overrides")
+        overrides = read_mapping(entry.overrides, f"{where}.overrides")
         overlay = _strategy_overlay(with_overrides(overlay, overrides, f"{where}.overrides", below=recipe), where)
         entries[name] = MethodEntry(
             name=name,
-            label=name if entry.label is None else _text(entry.label, f"{where}.label"),
+            label=name if entry.label is None else read_text(entry.label, f"{where}.label"),
             config=overlay,
             grid=_grid(entry.grid, merge(recipe, overlay), f"{where}.grid"),
             cluster=cluster,
@@ -236,7 +186,7 @@ def _strategy_overlay(config: Config, where: str) -> Config:
 
 def _grid(value: Value, config: Config, where: str) -> dict[str, list[float]]:
     grid: dict[str, list[float]] = {}
-    for key, values in _mapping(value, where).items():
+    for key, values in read_mapping(value, where).items():
         grid[key] = numbers(values, f"{where}.{key}")
         check_overrides({key: 0.0}, config, where)
         if not grid[key]:
@@ -250,14 +200,14 @@ def _panels(value: Value, methods: Mapping[str, MethodEntry], recipe: Config, ti
     if value is None:
         return (Panel("all", title, _told_apart(methods.values(), "methods")),)
     panels = []
-    for name, content in _mapping(value, "panels").items():
+    for name, content in read_mapping(value, "panels").items():
         where = f"panels.{name}"
         if not name.replace("_", "").replace("-", "").isalnum():
             raise ComparisonError(f"{where}: the name becomes part of file names; use letters, digits, - and _")
-        keys = _keys(PanelKeys, {} if content is None else content, where)
-        common = _mapping(keys.overrides, f"{where}.overrides")
-        own = _mapping(keys.cluster, f"{where}.cluster")
-        chosen = dict.fromkeys(methods) if keys.methods is None else _mapping(keys.methods, f"{where}.methods")
+        keys = read_keys(PanelKeys, {} if content is None else content, where)
+        common = read_mapping(keys.overrides, f"{where}.overrides")
+        own = read_mapping(keys.cluster, f"{where}.cluster")
+        chosen = dict.fromkeys(methods) if keys.methods is None else read_mapping(keys.methods, f"{where}.methods")
         entries = [
             replace(
                 _in_panel(method, changes, methods, recipe, common, where),
@@ -267,7 +217,7 @@ def _panels(value: Value, methods: Mapping[str, MethodEntry], recipe: Config, ti
         ]
         if not entries:
             raise ComparisonError(f"{where}.methods: the mapping is empty; leave the key out to have all methods")
-        title = "" if keys.title is None else _text(keys.title, f"{where}.title")
+        title = "" if keys.title is None else read_text(keys.title, f"{where}.title")
         panels.append(Panel(name, title, _told_apart(entries, where)))
     if not panels:
         raise ComparisonError("panels: the mapping is empty; leave the key out to have one panel with all methods")
@@ -289,8 +239,8 @@ def _in_panel(
     if name not in methods:
         raise ComparisonError(f"{panel}.methods: unknown method {name!r}; {nearest(name, methods)}")
     where = f"{panel}.methods.{name}"
-    extra = _keys(PanelMethodKeys, {} if changes is None else changes, where)
-    own = _mapping(extra.overrides, f"{where}.overrides")
+    extra = read_keys(PanelMethodKeys, {} if changes is None else changes, where)
+    own = read_mapping(extra.overrides, f"{where}.overrides")
     base = methods[name]
     config = with_overrides(base.config, common, f"{panel}.overrides", below=recipe)
     config = with_overrides(config, own, f"{where}.overrides", below=recipe)
