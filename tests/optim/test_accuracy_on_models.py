@@ -12,8 +12,6 @@ from lightning_async.optim.assignment import assign_norms
 from lightning_async.optim.norms import NORMS, as_matrix, lmo
 from recipes.nanochat.model import Decoder
 
-pytestmark = pytest.mark.xdist_group("accuracy on models")  # whose gradients are decomposed once
-
 
 @dataclass(frozen=True)
 class Block:
