@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from lightning_async.arguments import real
 from lightning_async.coding.codes import GradientCode, effective_code
 from lightning_async.coding.decoders import FixedDecoder
 from lightning_async.coding.error import MOST_ENUMERATED, arrival_sets, correlated_gram
@@ -79,13 +80,17 @@ class SetAwareDecoder:
         self.set_correlation(rho)
 
     def set_correlation(self, rho: float) -> None:
-        """Use another correlation of the partition gradients from now on."""
+        """Use another correlation of the partition gradients from now on.
+
+        Raises:
+            TypeError: If it is not a number.
+            ValueError: If it is not in [-1 / (K - 1), 1].
+        """
         partitions = self.effective.shape[1]
         lowest = -1.0 / max(partitions - 1, 1)
-        if not lowest - 1e-12 <= rho <= 1.0:
-            raise ValueError(f"rho must lie in [{lowest:.4g}, 1] for {partitions} partitions; got {rho}.")
-        self.rho = float(rho)
-        gram = correlated_gram(partitions, rho)
+        note = f" for {partitions} partitions"
+        self.rho = real("rho", rho, at_least=lowest - 1e-12, at_most=1.0, note=note)
+        gram = correlated_gram(partitions, self.rho)
         noiseless = self.effective @ gram @ self.effective.T
         squares = np.maximum(np.diag(noiseless), 1e-9 * (self.effective**2).sum(axis=1))
         # Exact messages of linearly dependent rows would make the system singular; the floor is far below any error.

@@ -17,7 +17,12 @@ MAX_BITS = 16
 
 
 def as_probabilities(p: npt.ArrayLike) -> FloatArray:
-    """Check straggling probabilities and return them as a float vector, one entry a worker."""
+    """Check straggling probabilities and return them as a float vector, one entry a worker.
+
+    Raises:
+        TypeError: If they are not numbers.
+        ValueError: If they are not a vector, or one is not in [0, 1].
+    """
     given = array("p", p)
     if given.ndim != 1 or given.size == 0:
         raise ValueError(f"p needs one straggling probability per worker, a non-empty vector; got shape {given.shape}.")
@@ -31,7 +36,12 @@ def as_probabilities(p: npt.ArrayLike) -> FloatArray:
 
 
 def as_crest_factors(kappa: npt.ArrayLike, workers: int) -> FloatArray:
-    """Check crest factors (one for all workers, or one each) and return one per worker."""
+    """Check crest factors (one for all workers, or one each) and return one per worker.
+
+    Raises:
+        TypeError: If they are not numbers.
+        ValueError: If there are not that many, or one is negative or not finite.
+    """
     given = array("kappa", kappa)
     if given.shape not in ((), (workers,)):
         raise ValueError(f"kappa must be one number or one per worker ({workers}); got shape {given.shape}.")
@@ -43,7 +53,12 @@ def as_crest_factors(kappa: npt.ArrayLike, workers: int) -> FloatArray:
 
 
 def as_bits(z: npt.ArrayLike, workers: int) -> IntArray:
-    """Check bits per coordinate, one whole number from 0 to 16 a worker."""
+    """Check bits per coordinate, one whole number from 0 to 16 a worker.
+
+    Raises:
+        TypeError: If they are not whole numbers.
+        ValueError: If there are not that many, or one is not from 0 to 16.
+    """
     given = np.asarray(z)
     if given.shape != (workers,):
         raise ValueError(f"z needs one number of bits per worker ({workers}); got shape {given.shape}.")
@@ -55,7 +70,12 @@ def as_bits(z: npt.ArrayLike, workers: int) -> IntArray:
 
 
 def as_gram(gram: npt.ArrayLike, partitions: int) -> FloatArray:
-    """Check a Gram matrix of partition gradients, entry (j, l) = <g_j, g_l>."""
+    """Check a Gram matrix of partition gradients, entry (j, l) = <g_j, g_l>.
+
+    Raises:
+        TypeError: If it does not hold numbers.
+        ValueError: If it does not have one row and one column per partition.
+    """
     given = array("gram", gram)
     if given.shape != (partitions, partitions):
         raise ValueError(f"gram must be ({partitions}, {partitions}), one row per partition; got shape {given.shape}.")

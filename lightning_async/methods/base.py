@@ -162,7 +162,11 @@ class Method(ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned; tensors are on the device of the parameters."""
+        """Restore what `state_dict` returned; tensors are on the device of the parameters.
+
+        Raises:
+            ValueError: if the method has no state.
+        """
         if state:
             raise ValueError(f"{type(self).__name__} has no state, but was given {sorted(state)}")
 

@@ -48,7 +48,11 @@ class DiLoCo(DenseMethod):
         self._momentum = torch.zeros_like(self._outer)
 
     def outer(self, mean: Tensor) -> Tensor:
-        """One step of SGD with Nesterov momentum, as `torch.optim.SGD(nesterov=True)` makes it."""
+        """One step of SGD with Nesterov momentum, as `torch.optim.SGD(nesterov=True)` makes it.
+
+        Raises:
+            RuntimeError: before `begin`.
+        """
         if self._outer is None or self._momentum is None:
             raise RuntimeError("DiLoCo.begin must be called before the first outer step")
         gradient = self._outer - mean
@@ -61,7 +65,11 @@ class DiLoCo(DenseMethod):
         return {"outer": self._outer, "momentum": self._momentum}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, on the device where the run has begun."""
+        """Restore what `state_dict` returned, on the device where the run has begun.
+
+        Raises:
+            RuntimeError: before `begin`.
+        """
         if self._outer is None:
             raise RuntimeError("DiLoCo.begin must be called before its state is loaded")
         self._outer = state["outer"].to(self._outer, copy=True)

@@ -84,6 +84,9 @@ class ReplicaMethod(Described, ABC):
 
         Nothing is sent, in no time, if there are no coordinates. While the size of the model is not known, a message
         takes the latency, and a finite bandwidth is an error.
+
+        Raises:
+            RuntimeError: if the bandwidth is finite, and `bind` was not called.
         """
         if self._num_coordinates is None or self._bytes_per_coordinate is None:
             if self.silent:
@@ -162,7 +165,11 @@ class ReplicaMethod(Described, ABC):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned.
+
+        Raises:
+            ValueError: if the method has no state.
+        """
         if state:
             raise ValueError(f"{type(self).__name__} has no state, but was given {sorted(state)}")
 

@@ -204,7 +204,11 @@ class ParameterServer:
         self.versions.preserve(self.completed, self.method.max_delay(self.completed + 1))
 
     def after_update(self) -> None:
-        """The step has been made, whether the parameters changed or not."""
+        """The step has been made, whether the parameters changed or not.
+
+        Raises:
+            RuntimeError: if there is no step by the horizon.
+        """
         step = self._pending or self.next_step()
         if step is self._late:
             raise RuntimeError(f"no step is made by the horizon, {self._horizon}: set `horizon` to a later time first")

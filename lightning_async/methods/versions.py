@@ -92,6 +92,9 @@ class Versions:
 
         Returns:
             The newest iterate, to be given to `leave`.
+
+        Raises:
+            RuntimeError: if the iterate was not kept.
         """
         try:
             stale = self._copies[version]

@@ -233,6 +233,9 @@ class SimulatedCluster:
         """Advance the clock to `time`, and return the jobs that have finished by then, in order.
 
         What is due at `time` but for rounding (1e-9 of the wait) has finished; the clock then shows its end.
+
+        Raises:
+            ValueError: if the clock has passed `time`.
         """
         if not time >= self.now:
             raise ValueError(f"the clock shows {self.now} and cannot be put back to {time}")

@@ -206,7 +206,11 @@ class TwoSpeedTimes(_ConstantTimes):
 
 
 def check_workers(times: WorkerTimes) -> None:
-    """Refuse a model, possibly of somebody else's making, that the queue would not notice to be wrong."""
+    """Refuse a model, possibly of somebody else's making, that the queue would not notice to be wrong.
+
+    Raises:
+        ValueError: if it has no worker, or constant times that are negative, NaN, or not one for each worker.
+    """
     if times.num_workers < 1:
         raise ValueError(f"a cluster needs at least one worker, {times!r} has {times.num_workers}")
     if times.constant is not None:

@@ -207,7 +207,7 @@ def test_set_aware_decoding_of_a_code_without_fixed_weights_is_refused() -> None
 
 @pytest.mark.parametrize("rho", [-0.3, 1.1])
 def test_an_impossible_correlation_is_refused(rho: float) -> None:
-    with pytest.raises(ValueError, match=r"rho must lie in \[-0.2, 1\] for 6 partitions"):
+    with pytest.raises(ValueError, match=r"rho must be a number in \[-0.2, 1\] for 6 partitions"):
         SetAwareDecoder(six_workers(), P, Q, rho=rho)
 
 
