@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lightning_async.coding.decoders import Decoder, FixedDecoder
 from lightning_async.coding.fills import alias_fill, interval_fill, spread_fill
 from lightning_async.coding.loads import loads, proportional_loads
-from lightning_async.coding.validation import BoolArray, FloatArray, as_probabilities
+from lightning_async.coding.validation import BoolArray, FloatArray, as_arrived, as_probabilities
 from lightning_async.coding.variance import QuantizerName, worker_utility
 
 Fill: TypeAlias = Literal["interval", "alias", "spread"]
@@ -45,8 +45,19 @@ class GradientCode:
         return int(np.count_nonzero(self.assignment)) / int(self.assignment.shape[1])
 
     def partitions_of(self, arrived: BoolArray) -> npt.NDArray[np.int64]:
-        """Partitions that at least one of the arrived workers holds; no other gradient is needed."""
-        return np.flatnonzero(np.any(self.assignment[arrived] != 0, axis=0))
+        """Partitions that at least one of the arrived workers holds; no other gradient is needed.
+
+        Args:
+            arrived: Boolean vector over the workers.
+
+        Raises:
+            TypeError: If it is not boolean.
+            ValueError: If it is not one vector with an entry per worker.
+        """
+        mask = as_arrived(arrived, len(self.assignment))
+        if mask.ndim != 1:
+            raise ValueError(f"arrived must be one set of workers, a vector; got shape {mask.shape}.")
+        return np.flatnonzero(np.any(self.assignment[mask] != 0, axis=0))
 
 
 def effective_code(assignment: FloatArray, weights: FloatArray, p: FloatArray) -> FloatArray:

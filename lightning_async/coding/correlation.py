@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.coding.validation import FloatArray, IntArray
+from lightning_async.arguments import count, real
+from lightning_async.coding.validation import FloatArray, IntArray, as_variances
 
 
 class CorrelationEstimator:
@@ -22,7 +23,8 @@ class CorrelationEstimator:
         initial: rho before there is enough data to tell.
 
     Raises:
-        ValueError: If ``decay`` is not in [0, 1).
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If ``decay`` is not in [0, 1), or ``effective`` or ``q`` do not fit.
 
     Example:
         >>> estimator = CorrelationEstimator(np.eye(2), [0.0, 0.0])
@@ -32,19 +34,24 @@ class CorrelationEstimator:
     """
 
     def __init__(self, effective: FloatArray, q: npt.ArrayLike, *, decay: float = 0.95, initial: float = 0.0) -> None:
-        if not 0.0 <= decay < 1.0:
-            raise ValueError(f"decay must be in [0, 1); got {decay}.")
-        self.decay = decay
-        self.initial = initial
+        self.decay = real("decay", decay, at_least=0.0, below=1.0)
+        self.initial = real("initial", initial)
         self._normal = np.zeros((2, 2))
         self._moments = np.zeros(2)
         self.set_code(effective, q)
 
     def set_code(self, effective: FloatArray, q: npt.ArrayLike) -> None:
-        """Continue with another code: what was learnt about the gradients stays valid."""
+        """Continue with another code: what was learnt about the gradients stays valid.
+
+        Raises:
+            TypeError: If ``q`` are not numbers.
+            ValueError: If ``effective`` is not a matrix, or ``q`` are no variances of its workers.
+        """
+        if effective.ndim != 2:
+            raise ValueError(f"effective must be (workers, partitions); got shape {effective.shape}.")
         self._overlap = effective @ effective.T
         self._sums = effective.sum(axis=1)
-        self._q = np.broadcast_to(np.asarray(q, dtype=np.float64), self._sums.shape)
+        self._q = as_variances(q, len(effective))
         self._partitions = effective.shape[1]
 
     def update(self, workers: IntArray, products: FloatArray) -> None:
@@ -52,8 +59,17 @@ class CorrelationEstimator:
 
         Args:
             workers: Workers whose messages arrived.
-            products: Inner products of their messages, scaled to v_i = sum_j B_ij g_j.
+            products: Inner products of their messages, scaled to v_i = sum_j B_ij g_j. A round in which one is not
+                finite is passed over.
+
+        Raises:
+            ValueError: If there is not one row and one column of products per worker.
         """
+        if products.shape != (len(workers), len(workers)):
+            raise ValueError(
+                f"products must be ({len(workers)}, {len(workers)}), one row per worker that arrived; got shape "
+                f"{products.shape}."
+            )
         sums = self._sums[workers]
         keep = np.abs(sums) > 1e-12
         workers, sums, products = workers[keep], sums[keep], products[np.ix_(keep, keep)]
@@ -84,9 +100,16 @@ class CorrelationEstimator:
         return {"normal": self._normal.ravel().tolist(), "moments": self._moments.tolist()}
 
     def load_state_dict(self, state: dict[str, list[float]]) -> None:
-        """Restore the averages."""
-        self._normal = np.array(state["normal"]).reshape(2, 2)
-        self._moments = np.array(state["moments"])
+        """Restore the averages.
+
+        Raises:
+            ValueError: If there are not as many numbers as `state_dict` returns.
+        """
+        normal, moments = np.array(state["normal"]), np.array(state["moments"])
+        if normal.shape != (4,) or moments.shape != (2,):
+            raise ValueError(f"the state must hold 4 normal and 2 moments; got {normal.size} and {moments.size}")
+        self._normal = normal.reshape(2, 2)
+        self._moments = moments
 
 
 class CrestFactorAverage:
@@ -98,6 +121,7 @@ class CrestFactorAverage:
         decay: Weight of the past.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If ``decay`` is not in [0, 1) or ``initial`` is not positive and finite.
 
     Example:
@@ -108,16 +132,19 @@ class CrestFactorAverage:
     """
 
     def __init__(self, workers: int, *, initial: float = 9.4, decay: float = 0.95) -> None:
-        if not 0.0 <= decay < 1.0:
-            raise ValueError(f"decay must be in [0, 1); got {decay}.")
-        if not 0.0 < initial < np.inf:
-            raise ValueError(f"initial must be positive and finite; got {initial}.")
-        self.decay = decay
-        self.kappa = np.full(workers, float(initial))
-        self._reported = np.zeros(workers, dtype=bool)
+        self.decay = real("decay", decay, at_least=0.0, below=1.0)
+        self.kappa = np.full(count("workers", workers), real("initial", initial, above=0.0))
+        self._reported = np.zeros(len(self.kappa), dtype=bool)
 
     def update(self, worker: int, kappa: float) -> None:
-        """Take in one report; the first of a worker replaces the initial value."""
+        """Take in one report; the first of a worker replaces the initial value.
+
+        Raises:
+            TypeError: If an argument is of the wrong kind.
+            ValueError: If there is no such worker, or ``kappa`` is negative or not finite.
+        """
+        worker = count("worker", worker, at_least=0, at_most=len(self.kappa) - 1)
+        kappa = real("kappa", kappa, at_least=0.0)
         decay = self.decay if self._reported[worker] else 0.0
         self.kappa[worker] = decay * self.kappa[worker] + (1.0 - decay) * kappa
         self._reported[worker] = True
@@ -132,6 +159,13 @@ class CrestFactorAverage:
         return {"kappa": self.kappa.tolist(), "reported": self._reported.astype(float).tolist()}
 
     def load_state_dict(self, state: dict[str, list[float]]) -> None:
-        """Restore the averages."""
-        self.kappa = np.array(state["kappa"])
-        self._reported = np.array(state["reported"]) > 0
+        """Restore the averages.
+
+        Raises:
+            ValueError: If the state is that of another number of workers.
+        """
+        kappa, reported = np.array(state["kappa"]), np.array(state["reported"]) > 0
+        if not kappa.shape == reported.shape == self.kappa.shape:
+            raise ValueError(f"the state is that of {kappa.size} workers, and not of {self.kappa.size}")
+        self.kappa = kappa
+        self._reported = reported

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_async.coding.validation import BoolArray, FloatArray, IntArray
+from lightning_async.arguments import real
+from lightning_async.coding.validation import BoolArray, FloatArray, IntArray, as_arrived, as_probabilities
 
 
 class Decoder(Protocol):
@@ -29,6 +30,10 @@ class Decoder(Protocol):
 
         Returns:
             Weights of the same shape.
+
+        Raises:
+            TypeError: If ``arrived`` is not boolean.
+            ValueError: If its last dimension is not the number of workers.
         """
         ...
 
@@ -49,15 +54,20 @@ class FixedDecoder:
 
     def weights(self, arrived: BoolArray) -> FloatArray:
         """The fixed weights of those that arrived."""
-        return np.where(arrived, self.fixed, 0.0)
+        return np.where(as_arrived(arrived, len(self.fixed)), self.fixed, 0.0)
 
     def minimum_mse(self, utility: float) -> FixedDecoder:
         """Shrunk by U / (1 + U): least guaranteed error for the optimal code, biased.
 
         Args:
             utility: Total utility U of the bit allocation that the code was made for.
+
+        Raises:
+            TypeError: If it is not a number.
+            ValueError: If it is negative.
         """
-        return FixedDecoder(self.fixed * (1.0 if np.isinf(utility) else utility / (1.0 + utility)))
+        total = real("utility", utility, at_least=0.0, finite=False)
+        return FixedDecoder(self.fixed * _shrinking(total))
 
     def regularized(self, p: FloatArray, strength: float) -> FixedDecoder:
         """The second decoder in the code of Song and Choi: shrunk by lambda S / (1 + lambda S), S = sum (1 - p) / p.
@@ -66,17 +76,18 @@ class FixedDecoder:
 
         Args:
             p: Straggling probabilities.
-            strength: Their lambda, positive.
+            strength: Their lambda, positive and finite; large values approach no shrinking.
 
         Raises:
-            ValueError: If ``strength`` is not positive.
+            TypeError: If an argument is of the wrong kind.
+            ValueError: If ``strength`` is not positive and finite, or ``p`` are no probabilities.
         """
-        if not strength > 0:
-            raise ValueError(f"strength (lambda) must be positive; got {strength}. Large values approach no shrinking.")
-        if not np.all(p > 0):
+        factor = real("strength", strength, above=0.0, note=" (large values approach no shrinking)")
+        straggling = as_probabilities(p)
+        if not np.all(straggling > 0):
             return self
-        odds = float(((1.0 - p) / p).sum())
-        return FixedDecoder(self.fixed * (strength * odds / (1.0 + strength * odds)))
+        odds = float(((1.0 - straggling) / straggling).sum())
+        return FixedDecoder(self.fixed * _shrinking(factor * odds))
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,7 @@ class SurvivorMean:
 
     def weights(self, arrived: BoolArray) -> FloatArray:
         """K over the number of copies that arrived, for each of them."""
+        arrived = as_arrived(arrived, len(self.assignment))
         held = (self.assignment != 0).sum(axis=1)
         copies = (arrived * held).sum(axis=-1, keepdims=True)
         result: FloatArray = arrived * (self.assignment.shape[1] / np.maximum(copies, 1))
@@ -114,7 +126,7 @@ class GroupDecoder:
     def weights(self, arrived: BoolArray) -> FloatArray:
         """The scale of a group, shared by its survivors or given to the first."""
         member = self.groups[None, :] == np.arange(len(self.scale))[:, None]
-        present = np.asarray(arrived)[..., None, :] & member
+        present = as_arrived(arrived, len(self.groups))[..., None, :] & member
         if self.average:
             share = present / np.maximum(present.sum(axis=-1, keepdims=True), 1)
         else:
@@ -138,9 +150,11 @@ class LeastSquaresDecoder:
 
     def weights(self, arrived: BoolArray) -> FloatArray:
         """Least-squares weights of every set."""
-        sets = np.atleast_2d(arrived)
-        result = np.stack([self._one(row) for row in sets])
-        return result.reshape(np.shape(arrived))
+        sets = as_arrived(arrived, len(self.assignment))
+        result = np.empty(sets.shape)
+        for row in np.ndindex(sets.shape[:-1]):
+            result[row] = self._one(sets[row])
+        return result
 
     def _one(self, arrived: BoolArray) -> FloatArray:
         key = np.packbits(arrived).tobytes()
@@ -154,6 +168,11 @@ class LeastSquaresDecoder:
                 self._known.clear()
             self._known[key] = weights
         return self._known[key]
+
+
+def _shrinking(total: float) -> float:
+    """The factor total / (1 + total), also where that is infinite."""
+    return 1.0 if np.isinf(total) else total / (1.0 + total)
 
 
 def combine(messages: Mapping[int, Tensor], weights: FloatArray) -> Tensor:
@@ -181,7 +200,13 @@ def combine(messages: Mapping[int, Tensor], weights: FloatArray) -> Tensor:
 
 
 def gram_of_messages(messages: Mapping[int, Tensor]) -> tuple[IntArray, FloatArray]:
-    """Workers and inner products of the messages, in float64; what the correlation estimate learns from."""
+    """Workers and inner products of the messages, in float64; what the correlation estimate learns from.
+
+    Raises:
+        ValueError: If there is no message.
+    """
+    if not messages:
+        raise ValueError("No message arrived, so there is nothing to learn from; skip the step.")
     workers = np.array(sorted(messages), dtype=np.int64)
     stacked = torch.stack([messages[int(i)].double() for i in workers])
     products: FloatArray = (stacked @ stacked.T).cpu().numpy()

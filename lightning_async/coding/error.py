@@ -7,9 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from lightning_async.arguments import array, count, real
 from lightning_async.coding.codes import GradientCode, effective_code
 from lightning_async.coding.decoders import FixedDecoder
-from lightning_async.coding.validation import BoolArray, FloatArray, as_gram, as_probabilities
+from lightning_async.coding.validation import (
+    BoolArray,
+    FloatArray,
+    as_correlation,
+    as_gram,
+    as_probabilities,
+    as_variances,
+)
 
 # Sets of arrived workers are enumerated up to this many uncertain workers.
 MOST_ENUMERATED = 14
@@ -19,11 +27,23 @@ _BLOCK = 4096
 def correlated_gram(partitions: int, rho: float, *, scale: float = 1.0) -> FloatArray:
     """Gram matrix C^2 ((1 - rho) I + rho 11^T): gradients of norm C, each two with correlation rho.
 
+    Args:
+        partitions: Number of gradients, K.
+        rho: Their correlation, in [-1 / (K - 1), 1].
+        scale: Their norm, C.
+
+    Raises:
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If an argument is out of range.
+
     Example:
         >>> correlated_gram(2, 0.5).tolist()
         [[1.0, 0.5], [0.5, 1.0]]
     """
-    return scale**2 * ((1.0 - rho) * np.eye(partitions) + rho * np.ones((partitions, partitions)))
+    rho = as_correlation(rho, count("partitions", partitions))
+    return real("scale", scale, at_least=0.0) ** 2 * (
+        (1.0 - rho) * np.eye(partitions) + rho * np.ones((partitions, partitions))
+    )
 
 
 def expected_error(B: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike, gram: npt.ArrayLike) -> float:
@@ -39,18 +59,22 @@ def expected_error(B: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike, gram: n
         gram: Inner products of the partition gradients, (partitions, partitions).
 
     Raises:
-        ValueError: If a worker with a row that is not zero never arrives or sends no bits, or shapes do not fit.
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If a worker with a row that is not zero never arrives or sends no bits, shapes do not fit, or values
+            are out of range: ``gram`` must be symmetric without negative eigenvalues, ``B`` finite.
 
     Example:
         >>> expected_error([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.5], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
         2.0
     """
-    code = np.asarray(B, dtype=np.float64)
+    code = array("B", B)
     straggling = as_probabilities(p)
     if code.ndim != 2 or len(code) != straggling.size:
         raise ValueError(f"B must be (workers, partitions) with {straggling.size} workers; got shape {code.shape}.")
+    if not np.all(np.isfinite(code)):
+        raise ValueError("B holds a value that is not finite.")
     products = as_gram(gram, code.shape[1])
-    variance = np.broadcast_to(np.asarray(q, dtype=np.float64), straggling.shape)
+    variance = as_variances(q, straggling.size)
     used = np.any(code != 0, axis=1)
     silent = used & ((straggling == 1.0) | ~np.isfinite(variance))
     if silent.any():
@@ -76,15 +100,17 @@ def code_error(code: GradientCode, p: npt.ArrayLike, q: npt.ArrayLike, gram: npt
         gram: Inner products of the partition gradients.
 
     Raises:
-        ValueError: If a decoder that depends on the set has more than 14 workers that may or may not arrive.
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If a decoder that depends on the set has more than 14 workers that may or may not arrive, or as
+            `expected_error`.
 
     Example:
         >>> from lightning_async.coding.baselines import erasure_head
         >>> round(code_error(erasure_head([0.5, 0.5], partitions=2), [0.5, 0.5], 0.0, correlated_gram(2, 1.0)), 6)
         1.333333
     """
-    straggling = as_probabilities(p)
-    variance = np.broadcast_to(np.asarray(q, dtype=np.float64), straggling.shape)
+    straggling = as_probabilities(p, len(code.assignment))
+    variance = as_variances(q, straggling.size)
     straggling = np.where(np.isfinite(variance), straggling, 1.0)
     if isinstance(code.decoder, FixedDecoder):
         effective = effective_code(code.assignment, code.decoder.fixed, straggling)

@@ -6,14 +6,14 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy.typing as npt
 
-from lightning_async.arguments import choice
+from lightning_async.arguments import choice, count, real
 from lightning_async.coding.baselines import bgc, cyclic, erasure_head, fractional_repetition, sgc, uncoded
 from lightning_async.coding.codes import Fill, GradientCode, optimal_code, osgc
 from lightning_async.coding.decoders import Decoder, FixedDecoder
 from lightning_async.coding.quantizers import NoQuantizer, Quantizer, StochasticRounding, SubtractiveDither
 from lightning_async.coding.set_aware import SetAwareDecoder
 from lightning_async.coding.sign_magnitude import QSGD, NormScaled
-from lightning_async.coding.validation import as_probabilities
+from lightning_async.coding.validation import as_correlation, as_probabilities, as_variances
 from lightning_async.coding.variance import QuantizerName, worker_utility
 
 QUANTIZERS: dict[QuantizerName, type[Quantizer]] = {
@@ -93,6 +93,7 @@ def make_code(
     """
     choice("code", name, CODE_NAMES)
     workers = as_probabilities(p).size
+    count("replication", replication)
     for fill in get_args(Fill):
         if name == fill:
             return optimal_code(
@@ -124,13 +125,13 @@ def make_decoder(
             arrived) or ``"lmmse"`` (least squares given who arrived).
         code: The code; all decoders but ``"own"`` need one with fixed weights.
         p: Straggling probabilities.
-        q: Relative variances of the quantiser at every worker.
+        q: Relative variances of the quantiser at every worker; infinite where it sends nothing.
         rho: Correlation of the partition gradients, for the two decoders that know who arrived.
         strength: lambda of the regularized decoder.
 
     Raises:
         TypeError: If an argument is of the wrong kind.
-        ValueError: For an unknown name, or a code without fixed weights.
+        ValueError: For an unknown name, a code without fixed weights, or a value that is out of range.
 
     Example:
         >>> import numpy as np
@@ -139,16 +140,22 @@ def make_decoder(
         [1.0, 1.0]
     """
     choice("decoder", name, DECODER_NAMES)
+    workers, partitions = code.assignment.shape
+    straggling = as_probabilities(p, workers)
+    variance = as_variances(q, workers)
+    as_correlation(rho, partitions)
+    real("strength", strength, above=0.0)
     if name == "own":
         return code.decoder
     if name in ("set_aware", "lmmse"):
-        return SetAwareDecoder(code, p, q, rho=rho, unbiased=name == "set_aware")
+        return SetAwareDecoder(code, straggling, variance, rho=rho, unbiased=name == "set_aware")
     if not isinstance(code.decoder, FixedDecoder):
         raise ValueError(
             f"decoder {name!r} shrinks fixed weights, but this code is decoded by {type(code.decoder).__name__}; "
             "use 'own'."
         )
-    straggling = as_probabilities(p)
+    if not code.used.any():
+        return code.decoder
     if name == "min_mse":
-        return code.decoder.minimum_mse(float(worker_utility(straggling, q)[code.used].sum()))
+        return code.decoder.minimum_mse(float(worker_utility(straggling, variance)[code.used].sum()))
     return code.decoder.regularized(straggling[code.used], strength)

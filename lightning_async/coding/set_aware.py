@@ -12,11 +12,18 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.arguments import real
+from lightning_async.arguments import boolean, random_seed
 from lightning_async.coding.codes import GradientCode, effective_code
 from lightning_async.coding.decoders import FixedDecoder
 from lightning_async.coding.error import MOST_ENUMERATED, arrival_sets, correlated_gram
-from lightning_async.coding.validation import BoolArray, FloatArray, as_probabilities
+from lightning_async.coding.validation import (
+    BoolArray,
+    FloatArray,
+    as_arrived,
+    as_correlation,
+    as_probabilities,
+    as_variances,
+)
 
 _SAMPLED_SETS = 8192
 # Sampled pairs are too few to trust for workers that arrive less often; those keep their fixed weight.
@@ -34,13 +41,14 @@ class SetAwareDecoder:
     Args:
         code: A code whose decoder has fixed, unbiased weights.
         p: Straggling probabilities that the code was made for.
-        q: Relative variances of the quantiser at every worker.
+        q: Relative variances of the quantiser at every worker; infinite where it sends nothing.
         rho: Correlation of two partition gradients, in [-1 / (K - 1), 1]; later `set_correlation`.
         unbiased: Unbiased weights rather than least mean squared error.
         seed: Of the sampled sets.
 
     Raises:
-        ValueError: If the code's decoder has no fixed weights, or rho is out of range.
+        TypeError: If an argument is of the wrong kind.
+        ValueError: If the code's decoder has no fixed weights, or an argument is out of range.
 
     Example:
         >>> from lightning_async.coding import optimal_code
@@ -65,12 +73,12 @@ class SetAwareDecoder:
                 "Set-aware decoding starts from a code with fixed unbiased weights (optimal, OSGC, SGC, uncoded); this "
                 f"code is decoded by {type(code.decoder).__name__}."
             )
-        self.unbiased = unbiased
-        self.seed = seed
-        self.p = as_probabilities(p)
+        self.unbiased = boolean("unbiased", unbiased)
+        self.seed = random_seed(seed)
+        self.p = as_probabilities(p, len(code.assignment))
         self.effective = effective_code(code.assignment, code.decoder.fixed, self.p)
         self.scale = (1.0 - self.p) * code.decoder.fixed
-        variance = np.broadcast_to(np.asarray(q, dtype=np.float64), self.p.shape)
+        variance = as_variances(q, self.p.size)
         self.q = np.where(np.isfinite(variance), variance, 0.0)
         self.used = np.any(self.effective != 0, axis=1) & np.isfinite(variance) & (self.p < 1.0)
         uncertain = self.used & (self.p > 0.0)
@@ -87,9 +95,7 @@ class SetAwareDecoder:
             ValueError: If it is not in [-1 / (K - 1), 1].
         """
         partitions = self.effective.shape[1]
-        lowest = -1.0 / max(partitions - 1, 1)
-        note = f" for {partitions} partitions"
-        self.rho = real("rho", rho, at_least=lowest - 1e-12, at_most=1.0, note=note)
+        self.rho = as_correlation(rho, partitions)
         gram = correlated_gram(partitions, self.rho)
         noiseless = self.effective @ gram @ self.effective.T
         squares = np.maximum(np.diag(noiseless), 1e-9 * (self.effective**2).sum(axis=1))
@@ -109,10 +115,11 @@ class SetAwareDecoder:
 
     def weights(self, arrived: BoolArray) -> FloatArray:
         """Weights on the messages m_i, 0 where a worker did not arrive."""
-        sets = np.asarray(arrived) & self.modelled
+        arrived = as_arrived(arrived, len(self.p))
+        sets = arrived & self.modelled
         system = _restrict(self._system, sets)
         solution = np.linalg.solve(system, np.where(sets, self._target, 0.0)[..., None])[..., 0]
-        rare = np.asarray(arrived) & self.used & ~self.modelled
+        rare = arrived & self.used & ~self.modelled
         alone = np.where(rare, 1.0 / np.where(self.used, 1.0 - self.p, 1.0), 0.0)
         result: FloatArray = (np.where(sets, solution / self._deviation, 0.0) + alone) * self.scale
         return result

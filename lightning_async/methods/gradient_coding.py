@@ -124,7 +124,7 @@ class GradientCoding(Method):
         lowest = -1.0 / max(self.partitions - 1, 1)
         between = f" for {self.partitions} partitions, or None"
         self.rho = None if rho is None else real("rho", rho, at_least=lowest, at_most=1.0, note=between)
-        self.strength = real("strength", strength, above=0.0, finite=False)
+        self.strength = real("strength", strength, above=0.0)
         self.replication = count("replication", replication)
         self.rescale = boolean("rescale", rescale)
         self.cap = None if cap is None else real("cap", cap, above=0.0, finite=False)

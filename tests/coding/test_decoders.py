@@ -106,7 +106,7 @@ def test_the_authors_second_decoder_has_their_weights_on_the_osgc_code() -> None
 def test_the_authors_second_decoder_leaves_workers_that_always_arrive() -> None:
     decoder = FixedDecoder(np.array([1.0, 2.0]))
     assert decoder.regularized(np.array([0.0, 0.5]), 1.0).fixed.tolist() == [1.0, 2.0]
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(ValueError, match="strength must be a finite number above 0"):
         decoder.regularized(np.array([0.1, 0.5]), 0.0)
 
 
