@@ -31,7 +31,7 @@ pytestmark = pytest.mark.xdist_group("comparison on axes")  # it is run once, by
 
 
 def run(**counters: list[float]) -> RunResult:
-    return RunResult("finished", times=[0.0, 2.0, 4.0], steps=[0, 1, 3], counters=counters)
+    return RunResult("finished", times=[0.0, 2.0, 4.0], steps=[0, 1, 3], train_loss=[0.7] * 3, counters=counters)
 
 
 def test_time_and_steps_are_axes_of_every_run() -> None:
@@ -87,23 +87,6 @@ def test_counters_survive_the_checkpoint_and_the_file() -> None:
     again = RunResult.loads(result.dumps())
     assert math.isnan(again.counters["bits_sent"][0])
     assert again.counters["bits_sent"][1:] == [1.0, 2.0]
-
-
-def test_a_checkpoint_without_counters_is_continued() -> None:
-    before, after = History(), History()
-    before._append(1.0, 2, {"val/loss": 0.5})
-    state = {key: value for key, value in before.state_dict().items() if key not in ("counters", "counted")}
-    after.load_state_dict(state)
-    after._counted = {"bits_sent": 16.0}
-    after._append(2.0, 4, {"val/loss": 0.4})
-    assert math.isnan(after.counters["bits_sent"][0])
-    assert after.counters["bits_sent"][1:] == [16.0]
-
-
-def test_a_result_without_counters_is_read() -> None:
-    content = json.loads(run().dumps())
-    del content["counters"]
-    assert RunResult.loads(json.dumps(content)).counters == {}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from lightning_async.cli.compare.axes import figure_name, positions
+from lightning_async.cli.compare.axes import figure_name, positions, scale
 from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis, Comparison
 from lightning_async.cli.compare.summary import Line, summarize
@@ -59,7 +59,7 @@ def write_figure(
                 _finish_loss(loss, comparison)
             for axes_of_panel in (left, *right):
                 axes_of_panel.set_xlim(0, grid[-1])
-                axes_of_panel.set_xlabel(axis.unit)
+                _label_progress(axes_of_panel, axis)
             left.set_title(_mathematics(panel.title or panel.name), loc="left", fontsize=10)
         handles = [_style(order.index(name)).legend(_mathematics(labels[name])) for name in order if name in labels]
         handles.append(_marker("v", f"mean {'time' if axis == LOGICAL_TIME else axis.unit} to target"))
@@ -128,8 +128,13 @@ def _draw(
         error = curves.std(axis=0, ddof=1) / math.sqrt(len(curves))
         low, high = (mean - error)[band], (mean + error)[band]
         axes.fill_between(grid[band], low, high, color=style.color, alpha=0.15, linewidth=0)
+    # Single curves go on from where the mean ends. Given the same time, one run sends a little more than another: that
+    # alone is not drawn.
+    inside = band & np.append(band[1:], True) & np.insert(band[:-1], 0, True)
+    singly = axis == LOGICAL_TIME or any(run.status == "diverged" for run in runs)
     for run, curve in zip(runs, curves, strict=True):
-        axes.plot(grid, np.where(band, math.nan, curve), color=style.color, linewidth=0.7, alpha=0.8)
+        if singly:
+            axes.plot(grid, np.where(inside, math.nan, curve), color=style.color, linewidth=0.7, alpha=0.8)
         finite = np.flatnonzero(np.isfinite(curve))
         if run.status == "diverged" and finite.size:
             axes.plot(grid[finite[-1]], curve[finite[-1]], "x", color=style.color, markersize=5)
@@ -195,6 +200,12 @@ def _finite(curve: Line2D) -> NDArray[np.float64]:
 def _set_range(axes: Axes, low: float, high: float) -> None:
     room = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     axes.set_ylim(low - room, high + room)
+
+
+def _label_progress(axes: Axes, axis: Axis) -> None:
+    unit, power = scale(axes.get_xlim())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / unit:g}")
+    axes.set_xlabel(_mathematics(f"{power}{axis.unit}"))
 
 
 def _label(axes: Axes, comparison: Comparison, name: str) -> None:
