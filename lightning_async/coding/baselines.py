@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.arguments import count
+from lightning_async.arguments import boolean, count, random_seed
 from lightning_async.coding.codes import GradientCode
 from lightning_async.coding.decoders import FixedDecoder, GroupDecoder, LeastSquaresDecoder, SurvivorMean
 from lightning_async.coding.validation import FloatArray, IntArray, as_probabilities
@@ -32,7 +32,7 @@ def uncoded(p: npt.ArrayLike, *, partitions: int, importance: bool = True) -> Gr
     """
     straggling = as_probabilities(p)
     assignment = _one_each(straggling.size, count("partitions", partitions))
-    if not importance:
+    if not boolean("importance", importance):
         return GradientCode(assignment, SurvivorMean(assignment))
     _require_arrivals(straggling, np.any(assignment != 0, axis=1))
     return GradientCode(assignment, FixedDecoder(_inverse_arrival(straggling)))
@@ -60,7 +60,7 @@ def sgc(p: npt.ArrayLike, *, partitions: int, replication: int = 2, seed: int = 
     straggling = as_probabilities(p)
     alive = np.flatnonzero(straggling < 1.0)
     _check_replication(replication, alive.size, "workers that ever arrive")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_seed(seed))
     assignment = np.zeros((straggling.size, count("partitions", partitions)))
     for j in range(partitions):
         assignment[rng.choice(alive, size=replication, replace=False), j] = 1.0
@@ -84,7 +84,7 @@ def bgc(
 
     Raises:
         TypeError: If an argument is of the wrong kind.
-        ValueError: If d is above the number of workers.
+        ValueError: If d is above the number of workers, or no worker of the rescaled version ever arrives.
 
     Example:
         >>> bgc([0.5, 0.5], partitions=1, replication=2).decoder.weights(np.array([True, True])).tolist()
@@ -92,7 +92,9 @@ def bgc(
     """
     straggling = as_probabilities(p)
     _check_replication(replication, straggling.size, "workers")
-    rng = np.random.default_rng(seed)
+    if boolean("rescale", rescale) and np.all(straggling == 1.0):
+        raise ValueError("Every worker has p = 1, so no weight is unbiased; let some p be below 1, or rescale=False.")
+    rng = np.random.default_rng(random_seed(seed))
     draw = rng.random((straggling.size, count("partitions", partitions)))
     assignment = (draw < replication / straggling.size).astype(np.float64)
     weights = _inverse_arrival(straggling) / replication if rescale else np.ones(straggling.size)
@@ -128,7 +130,7 @@ def erasure_head(p: npt.ArrayLike, *, partitions: int, replication: int = 2, res
     lost = np.array([np.prod(straggling[groups == g]) for g in range(num_groups)])
     sorted_owner = np.arange(count("partitions", partitions)) * workers // partitions
     assignment = (groups[:, None] == (sorted_owner // replication)[None, :]).astype(np.float64)
-    if rescale and np.any(lost == 1.0):
+    if boolean("rescale", rescale) and np.any(lost == 1.0):
         raise ValueError("Every worker of one group has p = 1; use larger groups (replication) or rescale=False.")
     scale = 1.0 / (1.0 - lost) if rescale else np.ones(num_groups)
     return GradientCode(assignment, GroupDecoder(groups, scale, average=rescale))
@@ -191,7 +193,7 @@ def cyclic(workers: int, *, partitions: int, tolerance: int = 1, seed: int = 0) 
     if size >= count("workers", workers):
         raise ValueError(f"tolerance must be below the number of workers ({workers}); got {tolerance}.")
     # A small minor of the random matrix would make huge coefficients; keep the tamest of a few draws.
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_seed(seed))
     square = min((_cyclic_square(workers, size, rng) for _ in range(20)), key=lambda rows: float(np.abs(rows).max()))
     assignment = square[:, _owners(workers, count("partitions", partitions))]
     return GradientCode(assignment, LeastSquaresDecoder(assignment))

@@ -7,11 +7,12 @@ with the decoder that belongs to it. The baselines are in `lightning_async.codin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from lightning_async.arguments import array, choice, count
 from lightning_async.coding.decoders import Decoder, FixedDecoder
 from lightning_async.coding.fills import alias_fill, interval_fill, spread_fill
 from lightning_async.coding.loads import loads, proportional_loads
@@ -69,16 +70,27 @@ def effective_code(assignment: FloatArray, weights: FloatArray, p: FloatArray) -
 def code_from_effective(effective: npt.ArrayLike, p: npt.ArrayLike) -> GradientCode:
     """The code whose rows sum to 1 and whose fixed weights w_i = s_i / (1 - p_i) make B the given matrix.
 
+    Args:
+        effective: B, (workers, partitions), finite; rows that are not zero have a sum s_i that is not zero.
+        p: Straggling probabilities.
+
     Raises:
         TypeError: If an argument is of the wrong kind.
-        ValueError: If a worker that never arrives (p = 1) has a row that is not zero.
+        ValueError: If a worker that never arrives (p = 1) has a row that is not zero, or ``effective`` is not as above.
     """
-    rows = np.asarray(effective, dtype=np.float64)
-    straggling = as_probabilities(p)
+    rows = array("effective", effective)
+    if rows.ndim != 2 or not np.all(np.isfinite(rows)):
+        raise ValueError(f"effective must be (workers, partitions) of finite numbers; got shape {rows.shape}.")
+    straggling = as_probabilities(p, len(rows))
     sums = rows.sum(axis=1)
-    if np.any((straggling == 1.0) & (sums != 0)):
-        raise ValueError(f"Worker {int(np.argmax((straggling == 1.0) & (sums != 0)))} never arrives; give it no load.")
-    used = sums != 0
+    used = np.any(rows != 0, axis=1)
+    if np.any((straggling == 1.0) & used):
+        raise ValueError(f"Worker {int(np.argmax((straggling == 1.0) & used))} never arrives; give it no load.")
+    if np.any(used & (sums == 0)):
+        raise ValueError(
+            f"Row {int(np.argmax(used & (sums == 0)))} of effective sums to 0 without being zero, so that no weight "
+            "makes it of a row that sums to 1."
+        )
     assignment = rows / np.where(used, sums, 1.0)[:, None]
     weights = np.where(used, sums / np.where(used, 1.0 - straggling, 1.0), 0.0)
     return GradientCode(assignment, FixedDecoder(weights))
@@ -118,6 +130,7 @@ def optimal_code(
         >>> code.assignment.tolist(), code.decoder.weights(np.array([True, True])).tolist()
         ([[1.0, 0.0], [0.0, 1.0]], [2.0, 2.0])
     """
+    _check_fill(fill, rotations)
     sizes = loads(z, p, partitions=partitions, kappa=kappa, quantizer=quantizer, cap=cap)
     return code_from_effective(_lay(sizes, partitions, fill, rotations), p)
 
@@ -149,9 +162,15 @@ def osgc(
         >>> osgc([0.5, 0.8], partitions=5).decoder.weights(np.array([True, True])).round(6).tolist()
         [8.0, 5.0]
     """
+    _check_fill(fill, rotations)
     straggling = as_probabilities(p)
     sizes = proportional_loads(worker_utility(straggling, 0.0), partitions, cap=cap)
     return code_from_effective(_lay(sizes, partitions, fill, rotations), straggling)
+
+
+def _check_fill(fill: Fill, rotations: int) -> None:
+    choice("fill", fill, get_args(Fill))
+    count("rotations", rotations)
 
 
 def _lay(sizes: FloatArray, partitions: int, fill: Fill, rotations: int) -> FloatArray:
@@ -159,6 +178,4 @@ def _lay(sizes: FloatArray, partitions: int, fill: Fill, rotations: int) -> Floa
         return interval_fill(sizes, partitions)
     if fill == "alias":
         return alias_fill(sizes, partitions)
-    if fill == "spread":
-        return spread_fill(sizes, partitions, rotations)
-    raise ValueError(f"fill {fill!r} is not known; choose 'interval', 'alias' or 'spread'.")
+    return spread_fill(sizes, partitions, rotations)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.arguments import count
+from lightning_async.arguments import array, count, real
 from lightning_async.coding.validation import FloatArray, as_bits, as_crest_factors, as_probabilities
 from lightning_async.coding.variance import QuantizerName, relative_variance, worker_utility
 
@@ -52,10 +52,20 @@ def loads(
 def proportional_loads(utilities: FloatArray, partitions: int, *, cap: float | None = None) -> FloatArray:
     """Loads in proportion to utilities, no larger than ``cap``; workers of infinite utility share first.
 
+    Args:
+        utilities: One a worker, at least 0.
+        partitions: Number of partitions K.
+        cap: Largest load of one worker, see `loads`.
+
     Raises:
         TypeError: If an argument is of the wrong kind.
-        ValueError: If all utilities are zero, or the cap cannot be kept.
+        ValueError: If all utilities are zero, one is negative or NaN, or the cap cannot be kept.
     """
+    utilities = array("utilities", utilities)
+    if utilities.ndim != 1 or not np.all(utilities >= 0):
+        raise ValueError(
+            f"utilities must be a vector with one number of at least 0 per worker; got {utilities.tolist()}."
+        )
     total = float(count("partitions", partitions))
     used = int((utilities > 0).sum())
     if not used:
@@ -63,7 +73,7 @@ def proportional_loads(utilities: FloatArray, partitions: int, *, cap: float | N
             "No worker is useful: every one has too few bits for its quantizer or straggles with probability 1. "
             "Raise the bit budget, or let some p be below 1."
         )
-    limit = np.inf if cap is None else float(cap)
+    limit = np.inf if cap is None else real("cap", cap, above=0.0, finite=False, note=", or None for no limit")
     if not limit * used >= total * (1 - 1e-12):
         raise ValueError(
             f"A load cap of {cap} on {used} used workers cannot hold {partitions} partitions. Use a cap of at least "

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.arguments import choice, count
+from lightning_async.arguments import array, choice, count
 from lightning_async.coding.validation import (
     MAX_BITS,
     FloatArray,
@@ -28,7 +28,7 @@ def relative_variance(bits: npt.ArrayLike, kappa: npt.ArrayLike, quantizer: Quan
     """Bound on E||Q(y) - y||^2 / ||y||^2 of a quantiser at a number of bits.
 
     Args:
-        bits: Bits a coordinate, z; 0 means that the worker is not used.
+        bits: Bits a coordinate, z, from 0 to 16; 0 means that the worker is not used. They need not be whole.
         kappa: Squared crest factor of the message, per bucket and averaged; for ``"norm"`` the message's length.
         quantizer: ``"dither"`` (kappa / (3 (2^z - 1)^2), exact), ``"rounding"`` (kappa / (2^z - 1)^2),
             ``"qsgd"`` and ``"norm"`` (kappa / (4 (2^(z-1) - 1)^2)), ``"none"`` (0).
@@ -37,14 +37,20 @@ def relative_variance(bits: npt.ArrayLike, kappa: npt.ArrayLike, quantizer: Quan
         Relative variances, of the common shape of ``bits`` and ``kappa``; infinite where too few bits are given.
 
     Raises:
-        ValueError: For an unknown quantizer, or shapes that cannot be broadcast.
+        TypeError: If an argument is of the wrong kind.
+        ValueError: For an unknown quantizer, bits or kappa out of range, or shapes that cannot be broadcast.
 
     Example:
         >>> float(relative_variance(2, 9.0, "rounding"))
         1.0
     """
     choice("quantizer", quantizer, get_args(QuantizerName))
-    z, crest = np.broadcast_arrays(np.asarray(bits, dtype=np.float64), np.asarray(kappa, dtype=np.float64))
+    given, factors = array("bits", bits), array("kappa", kappa)
+    if not np.all((given >= 0.0) & (given <= MAX_BITS)):
+        raise ValueError(f"bits must be from 0 (not used) to {MAX_BITS}; got {given.tolist()}.")
+    if not np.all((factors >= 0.0) & (factors < np.inf)):
+        raise ValueError(f"kappa must be finite and not negative; got {factors.tolist()}.")
+    z, crest = np.broadcast_arrays(given, factors)
     if quantizer == "none":
         return np.where(z >= 1, 0.0, np.inf)
     if quantizer in ("dither", "rounding"):

@@ -251,7 +251,10 @@ def test_partitions_of_arrived_workers() -> None:
         (lambda: make_code("interval", BITS, P, partitions=4, kappa=9.0, cap=0.9), "load cap of 0.9"),
         (lambda: make_code("interval", [0] * 4, P, partitions=4, kappa=9.0), "No worker is useful"),
         (lambda: osgc([1.0, 1.0], partitions=2), "No worker is useful"),
-        (lambda: optimal_code(BITS, P, partitions=4, kappa=9.0, fill="x"), "fill 'x' is not known"),  # type: ignore[arg-type]
+        (
+            lambda: optimal_code(BITS, P, partitions=4, kappa=9.0, fill="x"),
+            "fill must be one of 'interval', .* got 'x'",
+        ),  # type: ignore[arg-type]
         (
             lambda: expected_error(np.eye(2), [0.1, 1.0], [0, 0], np.eye(2)),
             "Worker 1 has a load in B but never delivers",
