@@ -10,11 +10,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from lightning_async.arguments import count as whole_number
 from lightning_async.coding.validation import MAX_BITS
 
 
 def packed_size(count: int, bits: int) -> int:
-    """Bytes that `count` indices of `bits` bits take: ceil(bits * count / 8)."""
+    """Bytes that `count` indices of `bits` bits take: ceil(bits * count / 8).
+
+    Raises:
+        TypeError: If an argument is not an integer.
+        ValueError: If ``bits`` is not in 1..16 or ``count`` is negative.
+    """
+    bits, count = _check_bits(bits), _check_count(count)
     return (bits * count + 7) // 8
 
 
@@ -29,15 +36,19 @@ def pack(indices: Tensor, bits: int) -> Tensor:
         uint8 vector of ceil(bits * len(indices) / 8) bytes.
 
     Raises:
-        ValueError: If ``bits`` is not in 1..16, ``indices`` is not an integer vector, or a value does not fit.
+        TypeError: If ``bits`` is not an integer, or ``indices`` not a tensor of integers.
+        ValueError: If ``bits`` is not in 1..16, ``indices`` has not one dimension, or a value does not fit.
 
     Example:
         >>> pack(torch.tensor([1, 2, 3, 4, 5]), 3).tolist()
         [209, 88]
     """
-    _check_bits(bits)
-    if indices.dim() != 1 or indices.is_floating_point() or indices.is_complex():
-        raise ValueError(f"indices must be an integer vector; got {indices.dtype} of shape {tuple(indices.shape)}.")
+    bits = _check_bits(bits)
+    if not isinstance(indices, Tensor) or indices.is_floating_point() or indices.is_complex():
+        kind = f"{indices.dtype} tensor" if isinstance(indices, Tensor) else type(indices).__name__
+        raise TypeError(f"indices must be an integer vector; got a {kind}.")
+    if indices.dim() != 1:
+        raise ValueError(f"indices must be an integer vector; got shape {tuple(indices.shape)}.")
     count = indices.numel()
     if count:
         low, high = (int(end) for end in indices.aminmax())
@@ -52,7 +63,7 @@ def pack_valid(indices: Tensor, bits: int) -> Tensor:
     whole = count - count % 8
     out = torch.empty(packed_size(count, bits), dtype=torch.uint8, device=indices.device)
     position = 0
-    for shift, width in _planes(bits):
+    for shift, width in _planes(bits) if whole else ():
         plane = (indices[:whole] >> shift if shift else indices[:whole]).to(torch.uint8)
         if width < min(8, bits - shift):
             plane = plane & ((1 << width) - 1)
@@ -71,13 +82,15 @@ def unpack(data: Tensor, bits: int, count: int) -> Tensor:
     """Inverse of `pack`: ``count`` indices, uint8 for up to 8 bits and int32 above.
 
     Raises:
-        ValueError: If ``bits`` is not in 1..16 or ``data`` has not exactly the bytes of ``count`` indices.
+        TypeError: If ``bits`` or ``count`` is not an integer.
+        ValueError: If ``bits`` is not in 1..16, ``count`` is negative, or ``data`` has not exactly the bytes of
+            ``count`` indices.
 
     Example:
         >>> unpack(pack(torch.tensor([1, 2, 3, 4, 5]), 3), 3, 5).tolist()
         [1, 2, 3, 4, 5]
     """
-    _check_bits(bits)
+    bits, count = _check_bits(bits), _check_count(count)
     if data.dtype != torch.uint8 or data.numel() != packed_size(count, bits):
         raise ValueError(
             f"{count} indices of {bits} bits are {packed_size(count, bits)} uint8 values; "
@@ -102,9 +115,12 @@ def unpack(data: Tensor, bits: int, count: int) -> Tensor:
     return out
 
 
-def _check_bits(bits: int) -> None:
-    if not 1 <= bits <= MAX_BITS:
-        raise ValueError(f"bits must be from 1 to {MAX_BITS}; got {bits}. A worker with 0 bits sends nothing.")
+def _check_bits(bits: int) -> int:
+    return whole_number("bits", bits, at_most=MAX_BITS, note=" (a worker with 0 bits sends nothing)")
+
+
+def _check_count(count: int) -> int:
+    return whole_number("count", count, at_least=0)
 
 
 def _planes(bits: int) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lightning_async.arguments import count
+from lightning_async.arguments import boolean, count, random_seed
 from lightning_async.coding.buckets import (
     CHUNK,
     bucket_lengths,
@@ -52,12 +52,11 @@ class Quantizer(ABC):
             seed: From `message_seed`: the same seed gives the same message.
 
         Raises:
-            ValueError: For values that are not finite, the wrong shape or type, or bits out of range.
+            TypeError: If an argument is of the wrong kind.
+            ValueError: For values that are not finite, the wrong shape, or bits out of range.
         """
-        if vector.dim() != 1 or not vector.is_floating_point():
-            raise ValueError(f"Only float vectors are quantised; got {vector.dtype} of shape {tuple(vector.shape)}.")
-        if not self.min_bits <= bits <= MAX_BITS:
-            raise ValueError(f"{type(self).__name__} works with {self.min_bits} to {MAX_BITS} bits; got {bits}.")
+        check_vector(vector)
+        bits, seed = self._whole_bits(bits), random_seed(seed)
         working = torch.float64 if vector.dtype == torch.float64 else torch.float32
         return self._encode(vector.detach().to(working).contiguous(), bits, seed)
 
@@ -70,11 +69,40 @@ class Quantizer(ABC):
 
     @abstractmethod
     def kappa(self, vector: Tensor) -> float:
-        """Squared crest factor of a vector in the sense of `relative_variance`: the number that allocation needs."""
+        """Squared crest factor of a vector in the sense of `relative_variance`: the number that allocation needs.
+
+        Raises:
+            TypeError: If it is not a float tensor.
+            ValueError: If it is not a vector.
+        """
 
     @abstractmethod
     def relative_variance(self, vector: Tensor, bits: int) -> float:
-        """Exact E||Q(y) - y||^2 / ||y||^2 for this vector; 0 for a vector of zeros."""
+        """Exact E||Q(y) - y||^2 / ||y||^2 for this vector; 0 for a vector of zeros.
+
+        Raises:
+            TypeError: If an argument is of the wrong kind.
+            ValueError: If ``vector`` is not one, or bits are out of range.
+        """
+
+    def _whole_bits(self, bits: int) -> int:
+        return count("bits", bits, at_least=self.min_bits, at_most=MAX_BITS, note=f" for {type(self).__name__}")
+
+
+def check_vector(vector: Tensor) -> None:
+    """Check that something is a float vector, without looking at its values.
+
+    Raises:
+        TypeError: If it is not a float tensor.
+        ValueError: If it has not one dimension.
+    """
+    if not isinstance(vector, Tensor) or not vector.is_floating_point():
+        kind = f"{vector.dtype} tensor" if isinstance(vector, Tensor) else type(vector).__name__
+        raise TypeError(
+            f"Only float vectors are quantised; got a {kind}. Convert it with torch.as_tensor(...).float()."
+        )
+    if vector.dim() != 1:
+        raise ValueError(f"Only float vectors are quantised; got shape {tuple(vector.shape)}. Flatten it first.")
 
 
 class _MinMaxQuantizer(Quantizer):
@@ -84,7 +112,7 @@ class _MinMaxQuantizer(Quantizer):
 
     def __init__(self, bucket: int = 512, *, symmetric: bool = False) -> None:
         self.bucket = count("bucket", bucket)
-        self.symmetric = symmetric
+        self.symmetric = boolean("symmetric", symmetric)
 
     def _ranges(self, vector: Tensor) -> tuple[Tensor, Tensor]:
         low, high = bucket_ranges(vector, self.bucket)
@@ -144,6 +172,7 @@ class _MinMaxQuantizer(Quantizer):
         return float((lengths * ((high - low) / 2) ** 2).sum()) / energy if energy else 0.0
 
     def _in_double(self, vector: Tensor) -> tuple[Tensor, Tensor, float, Tensor]:
+        check_vector(vector)
         values = normalised(vector)
         low, high = self._ranges(values)
         return low, high, float(values.square().sum()), bucket_lengths(values.numel(), self.bucket, device=low.device)
@@ -172,7 +201,7 @@ class SubtractiveDither(_MinMaxQuantizer):
 
     def relative_variance(self, vector: Tensor, bits: int) -> float:
         """Exactly kappa / (3 (2^z - 1)^2)."""
-        return self.kappa(vector) / (3.0 * float(2**bits - 1) ** 2)
+        return self.kappa(vector) / (3.0 * float(2 ** self._whole_bits(bits) - 1) ** 2)
 
 
 class StochasticRounding(_MinMaxQuantizer):
@@ -193,6 +222,7 @@ class StochasticRounding(_MinMaxQuantizer):
 
     def relative_variance(self, vector: Tensor, bits: int) -> float:
         """Sum over coordinates of step^2 f (1 - f), f the place between two levels."""
+        bits = self._whole_bits(bits)
         low, high, energy, lengths = self._in_double(vector)
         if not energy:
             return 0.0
@@ -224,8 +254,11 @@ class NoQuantizer(Quantizer):
 
     def kappa(self, vector: Tensor) -> float:
         """1, which allocation does not use."""
+        check_vector(vector)
         return 1.0
 
     def relative_variance(self, vector: Tensor, bits: int) -> float:
         """0."""
+        check_vector(vector)
+        self._whole_bits(bits)
         return 0.0

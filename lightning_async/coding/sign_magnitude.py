@@ -27,7 +27,7 @@ from lightning_async.coding.buckets import (
 )
 from lightning_async.coding.message import Message
 from lightning_async.coding.packing import pack_valid, unpack
-from lightning_async.coding.quantizers import Quantizer
+from lightning_async.coding.quantizers import Quantizer, check_vector
 
 
 class _SignMagnitude(Quantizer):
@@ -86,6 +86,8 @@ class _SignMagnitude(Quantizer):
 
     def relative_variance(self, vector: Tensor, bits: int) -> float:
         """Sum over coordinates of step^2 f (1 - f), f the place between two levels."""
+        check_vector(vector)
+        bits = self._whole_bits(bits)
         values = normalised(vector)
         energy = float(values.square().sum())
         if not energy:
@@ -126,6 +128,7 @@ class QSGD(_SignMagnitude):
 
     def kappa(self, vector: Tensor) -> float:
         """Sum over buckets of D_b max|y|^2 / ||y||^2."""
+        check_vector(vector)
         values = normalised(vector)
         energy = float(values.square().sum())
         lengths = bucket_lengths(values.numel(), self.bucket, device=values.device)
@@ -162,5 +165,6 @@ class NormScaled(_SignMagnitude):
         return [(start, min(start + CHUNK, length)) for start in range(0, length, CHUNK)]
 
     def kappa(self, vector: Tensor) -> float:
-        """The length of the vector."""
+        """The length of the vector, whatever its values."""
+        check_vector(vector)
         return float(vector.numel())
