@@ -258,6 +258,8 @@ class GradientCoding(Method):
 
 
 def _bits(bits: object, least: int) -> int | tuple[int, ...]:
+    if isinstance(bits, np.ndarray) and bits.ndim:
+        bits = bits.tolist()
     if isinstance(bits, (str, bytes)) or not isinstance(bits, Sequence):
         return count("bits", cast("int", bits), note=" in all, or one number for each worker")
     checked = tuple(count(f"bits[{worker}]", z, at_least=0) for worker, z in enumerate(bits))

@@ -179,8 +179,22 @@ def test_what_cannot_be_is_refused_before_the_first_round(arguments, times, mess
         ({"rho": -0.5}, r"\[-0.2, 1\] for 6 partitions"),
         ({"allocation": "magic"}, "'exact'"),
         ({"replan": 0}, "replan"),
+        ({"strength": float("inf")}, "strength must be a finite number above 0, got inf"),
+        ({"bits": np.array([4, 17])}, "that of worker 1 is wrong"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(arguments, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         coding(**arguments)
+
+
+@pytest.mark.parametrize(
+    "bits", [[4, 3, 0], np.array([4, 3, 0]), np.array([4, 3, 0], dtype=np.uint8), list(np.array([4, 3, 0]))]
+)
+def test_bits_of_each_worker_may_be_an_array(bits) -> None:
+    assert coding(bits=bits).bits == (4, 3, 0)
+
+
+def test_an_array_that_does_not_hold_whole_numbers_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"bits\[0\] must be an integer of at least 0, got 4.0"):
+        coding(bits=np.array([4.0, 3.0]))
