@@ -48,6 +48,9 @@ class Method(ABC):
     local_steps: int = 1
     """How many gradients, each on a mini-batch of its own, a job computes one after the other; see `work`."""
 
+    waits_for_all: bool = False
+    """Whether there is no step until every worker has sent a gradient."""
+
     supports_sparse: bool = False
     """Whether `direction` can take sparse gradients."""
 

@@ -44,6 +44,7 @@ class MaleniaSGD(Method):
         (2.5, [0, 0, 1])
     """
 
+    waits_for_all = True
     sums_by_worker = True
 
     def __init__(self, target: float | None = None) -> None:

@@ -12,6 +12,8 @@ from lightning_async.simulation import Cluster, Step
 class MinibatchSGD(AveragingMethod):
     """Synchronous SGD: every worker sends one gradient at x_k, and the step waits for the slowest."""
 
+    waits_for_all = True
+
     def steps(self, cluster: Cluster) -> Iterator[Step]:
         """One update per n gradients, one from every worker."""
         for k in count():

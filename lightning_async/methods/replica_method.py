@@ -15,6 +15,7 @@ from lightning_async.methods.masks import Indices
 from lightning_async.methods.merging import MergeRule
 from lightning_async.methods.rounds import Round, RoundClock
 from lightning_async.simulation import SimulatedCluster, Step
+from lightning_async.simulation.waiting import check_nobody_misses
 
 
 class ReplicaMethod(Described, ABC):
@@ -107,10 +108,12 @@ class ReplicaMethod(Described, ABC):
 
         Raises:
             TypeError: if it is not a `SimulatedCluster`.
+            NoArrivalError: if a worker is bound to get a step that it never finishes.
             ValueError: if even the fastest worker cannot.
         """
         if not isinstance(cluster, SimulatedCluster):
             raise TypeError(f"the rounds of {type(self).__name__} need a SimulatedCluster, got {cluster!r}")
+        check_nobody_misses(cluster.times, type(self).__name__)
         duration = cluster.times.sampler(cluster.seed)
         fastest = min(cluster.times.constant or (duration(worker, 0, 0.0) for worker in cluster.workers))
         if fastest == np.inf:

@@ -75,6 +75,7 @@ class RingleaderASGD(Method):
     """
 
     sums_by_worker = True
+    waits_for_all = True
 
     def __init__(self) -> None:
         self._round = 0

@@ -17,7 +17,7 @@ from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinit
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
-from lightning_async.simulation.waiting import PastHorizon
+from lightning_async.simulation.waiting import PastHorizon, check_nobody_misses
 
 ComputeGradient: TypeAlias = Callable[[Job, int], Gradient | None]
 
@@ -39,6 +39,7 @@ class ParameterServer:
             memory again, those that are kept beside others of the step are copied.
 
     Raises:
+        NoArrivalError: if the method waits for all workers, and one is bound to get a job that it never finishes.
         ValueError: if `on_nonfinite` is neither, or there is no parameter, or a complex one, or one is listed twice.
     """
 
@@ -56,6 +57,8 @@ class ParameterServer:
             raise ValueError("there is nothing to train: the list of parameters is empty")
         check_real(parameters)
         check_distinct(parameters)
+        if method.waits_for_all:
+            check_nobody_misses(cluster.times, type(method).__name__)
         self.method = method
         self._clip = method.clip
         self._works = type(method).work is not Method.work

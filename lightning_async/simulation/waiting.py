@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from lightning_async.simulation.primitives import Cluster, NoArrivalError
+from lightning_async.simulation.stragglers import BernoulliStragglers
 from lightning_async.simulation.worker_times import WorkerTimes
 
 
@@ -41,6 +44,22 @@ def check_all_arrive(cluster: Cluster) -> None:
             f"a gradient of every worker is waited for at logical time {cluster.now}, but worker "
             f"{min(cluster.endless)} computes a job that never finishes: use a method that does not wait for every "
             f"worker, or times that are finite"
+        )
+
+
+def check_nobody_misses(times: WorkerTimes, method: str) -> None:
+    """Refuse workers of which one is bound to get a job that it never finishes, if everybody is waited for.
+
+    Raises:
+        NoArrivalError: if it is known that there is one.
+    """
+    p = times.probabilities(0) if isinstance(times, BernoulliStragglers) else np.zeros(1)
+    if p.any():
+        worker = int(np.argmax(p))
+        raise NoArrivalError(
+            f"{method} waits for every worker, but each job of worker {worker} never finishes with probability "
+            f"{p[worker]:g}, so that sooner or later a step never ends: use a method that does not wait for every "
+            f"worker, such as GradientCoding, or times that are finite"
         )
 
 

@@ -15,8 +15,17 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from lightning_async import ParameterServerStrategy, SimulatedCluster
 from lightning_async.data import Dirichlet
-from lightning_async.methods import ASGD, ClippedASGD, GradientCoding, LocalSGD, MinibatchSGD, RennalaSGD
-from lightning_async.simulation import BernoulliStragglers, FixedTimes
+from lightning_async.methods import (
+    ASGD,
+    ClippedASGD,
+    GradientCoding,
+    LocalSGD,
+    MaleniaSGD,
+    MinibatchSGD,
+    RennalaSGD,
+    RingleaderASGD,
+)
+from lightning_async.simulation import BernoulliStragglers, FixedTimes, NoArrivalError
 from lightning_async.strategies import LocalSGDStrategy
 
 
@@ -76,6 +85,14 @@ def test_gradient_accumulation(name: str) -> None:
 
 def test_gradient_accumulation_by_a_callback() -> None:
     refused(r"RennalaSGD\(batch=", callbacks=[GradientAccumulationScheduler({2: 4})])
+
+
+@pytest.mark.parametrize("method", [MinibatchSGD(), MaleniaSGD(), RingleaderASGD(), LocalSGD(2.0)])
+def test_stragglers_that_a_method_would_wait_for(method) -> None:
+    kind = LocalSGDStrategy if isinstance(method, LocalSGD) else ParameterServerStrategy
+    cluster = SimulatedCluster(BernoulliStragglers([0.0, 1e-3, 0.0]))
+    with pytest.raises(NoArrivalError, match=r"each job of worker 1 never finishes with probability 0\.001"):
+        quiet(strategy=kind(method, cluster), max_steps=3).fit(Classifier(), loader())
 
 
 def test_several_nodes() -> None:
