@@ -24,6 +24,8 @@ from lightning_async.cli.compare.summary import Line, summarize
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
+_MEAN = "mean over seeds"
+
 
 def write_figure(
     comparison: Comparison, results: Mapping[str, RunResult], output: Path, axis: Axis = LOGICAL_TIME
@@ -122,7 +124,7 @@ def _draw(
         return
     curves = np.array([_on_grid(run, positions(run, axis), metric, grid, window) for run in runs])
     mean = curves.mean(axis=0)
-    axes.plot(grid, mean, color=style.color, linestyle=style.linestyle, linewidth=1.6)
+    axes.plot(grid, mean, color=style.color, linestyle=style.linestyle, linewidth=1.6, gid=_MEAN)
     band = np.isfinite(mean)
     if len(curves) > 1:
         error = curves.std(axis=0, ddof=1) / math.sqrt(len(curves))
@@ -186,7 +188,7 @@ def _range(axes: Axes, quantiles: tuple[float, float]) -> tuple[float, float]:
     values = [value for curve in axes.lines for value in _finite(curve)]
     low, high = map(float, np.quantile(values, quantiles) if values else (0.0, 1.0))
     # Where a method ends must be seen, unless all the others would be squeezed flat by it.
-    ends = [finite[-1] for curve in axes.lines if (finite := _finite(curve)).size]
+    ends = [finite[-1] for curve in axes.lines if curve.get_gid() == _MEAN and (finite := _finite(curve)).size]
     room = 2.0 * (high - low)
     near = [end for end in ends if low - room <= end <= high + room]
     return min([low, *near]), max([high, *near])
