@@ -14,7 +14,7 @@ from lightning_async.coding.decoders import (
     combine,
     gram_of_messages,
 )
-from lightning_async.coding.error import code_error, correlated_gram, expected_error
+from lightning_async.coding.error import code_error, correlated_gram, expected_error, sampled_error
 from lightning_async.coding.fills import alias_fill, interval_fill, spread_fill
 from lightning_async.coding.loads import loads, proportional_loads
 from lightning_async.coding.message import Message, message_seed
@@ -86,6 +86,7 @@ __all__ = [
     "packed_size",
     "proportional_loads",
     "relative_variance",
+    "sampled_error",
     "sgc",
     "spread_fill",
     "uncoded",
