@@ -29,10 +29,20 @@ class GradientCode:
     Attributes:
         assignment: A, (workers, partitions): worker i sends Q(sum_j A_ij g_j).
         decoder: Weights of the messages, given who arrived.
+
+    Raises:
+        TypeError: If the assignment is not an array of numbers.
+        ValueError: If the assignment is not a matrix of finite numbers.
     """
 
     assignment: FloatArray
     decoder: Decoder
+
+    def __post_init__(self) -> None:
+        rows = array("assignment", self.assignment)
+        if rows.ndim != 2 or not np.all(np.isfinite(rows)):
+            raise ValueError(f"assignment must be (workers, partitions) of finite numbers; got shape {rows.shape}.")
+        object.__setattr__(self, "assignment", rows)
 
     @property
     def used(self) -> BoolArray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from lightning_async.arguments import reals
+from lightning_async.arguments import count, reals
 from lightning_async.coding.allocation import allocate_bits
 from lightning_async.coding.baselines import erasure_head, uncoded
 from lightning_async.coding.codes import GradientCode, optimal_code, osgc
@@ -74,7 +74,10 @@ def compare_codes(
     straggling = as_probabilities(p)
     if straggling.size < 2:
         raise ValueError("codes are compared for at least 2 workers: the groups of EHD have two; got 1")
-    for rho in reals("correlations", correlations):
+    count("partitions", partitions)
+    if not (given := reals("correlations", correlations)):
+        raise ValueError("correlations must hold at least one")
+    for rho in given:
         # Without this margin the gradients add up to zero, and no error is relative to that.
         if as_correlation(rho, partitions) * (partitions - 1) <= -1.0 + 1e-9:
             raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lightning_async.arguments import count, real
+from lightning_async.arguments import array, count, real
 from lightning_async.coding.validation import FloatArray, IntArray, as_variances
 
 
@@ -44,9 +44,10 @@ class CorrelationEstimator:
         """Continue with another code: what was learnt about the gradients stays valid.
 
         Raises:
-            TypeError: If ``q`` are not numbers.
+            TypeError: If an argument does not hold numbers.
             ValueError: If ``effective`` is not a matrix, or ``q`` are no variances of its workers.
         """
+        effective = array("effective", effective)
         if effective.ndim != 2:
             raise ValueError(f"effective must be (workers, partitions); got shape {effective.shape}.")
         self._overlap = effective @ effective.T

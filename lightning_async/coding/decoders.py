@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_async.arguments import real
+from lightning_async.arguments import array, real
 from lightning_async.coding.validation import BoolArray, FloatArray, IntArray, as_arrived, as_probabilities
 
 
@@ -45,12 +45,22 @@ class FixedDecoder:
     Attributes:
         fixed: Weights on the messages, one a worker.
 
+    Raises:
+        TypeError: If they are not numbers.
+        ValueError: If they are not a vector of finite numbers.
+
     Example:
         >>> FixedDecoder(np.array([1.25, 2.0])).weights(np.array([True, False])).tolist()
         [1.25, 0.0]
     """
 
     fixed: FloatArray
+
+    def __post_init__(self) -> None:
+        fixed = array("fixed", self.fixed)
+        if fixed.ndim != 1 or not np.all(np.isfinite(fixed)):
+            raise ValueError(f"fixed must be a vector with one finite weight per worker; got {fixed.tolist()}.")
+        object.__setattr__(self, "fixed", fixed)
 
     def weights(self, arrived: BoolArray) -> FloatArray:
         """The fixed weights of those that arrived."""
@@ -183,7 +193,7 @@ def combine(messages: Mapping[int, Tensor], weights: FloatArray) -> Tensor:
         weights: One weight a worker, from a `Decoder`.
 
     Raises:
-        ValueError: If there is no message.
+        ValueError: If there is no message, or no weight for one.
 
     Example:
         >>> combine({1: torch.tensor([1.0, 2.0])}, np.array([0.0, 2.0])).tolist()
@@ -191,6 +201,8 @@ def combine(messages: Mapping[int, Tensor], weights: FloatArray) -> Tensor:
     """
     if not messages:
         raise ValueError("No message arrived, so there is nothing to decode; skip the step.")
+    if max(messages) >= len(weights):
+        raise ValueError(f"There is a message of worker {max(messages)}, but weights of {len(weights)} workers only.")
     workers = iter(messages.items())
     first, vector = next(workers)
     total = vector * float(weights[first])

@@ -82,7 +82,7 @@ def unpack(data: Tensor, bits: int, count: int) -> Tensor:
     """Inverse of `pack`: ``count`` indices, uint8 for up to 8 bits and int32 above.
 
     Raises:
-        TypeError: If ``bits`` or ``count`` is not an integer.
+        TypeError: If ``bits`` or ``count`` is not an integer, or ``data`` not a tensor.
         ValueError: If ``bits`` is not in 1..16, ``count`` is negative, or ``data`` has not exactly the bytes of
             ``count`` indices.
 
@@ -91,10 +91,12 @@ def unpack(data: Tensor, bits: int, count: int) -> Tensor:
         [1, 2, 3, 4, 5]
     """
     bits, count = _check_bits(bits), _check_count(count)
-    if data.dtype != torch.uint8 or data.numel() != packed_size(count, bits):
+    if not isinstance(data, Tensor):
+        raise TypeError(f"data must be a tensor from `pack`; got a {type(data).__name__}.")
+    if data.dtype != torch.uint8 or data.shape != (packed_size(count, bits),):
         raise ValueError(
             f"{count} indices of {bits} bits are {packed_size(count, bits)} uint8 values; "
-            f"got {data.numel()} of {data.dtype}."
+            f"got {data.numel()} of {data.dtype}, of shape {tuple(data.shape)}."
         )
     whole = count - count % 8
     out = torch.zeros(count, dtype=torch.uint8 if bits <= 8 else torch.int32, device=data.device)

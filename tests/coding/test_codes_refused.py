@@ -10,9 +10,12 @@ import pytest
 import torch
 
 from lightning_async.coding import (
+    FixedDecoder,
+    GradientCode,
     bgc,
     code_error,
     code_from_effective,
+    combine,
     correlated_gram,
     cyclic,
     erasure_head,
@@ -88,6 +91,11 @@ def test_a_gram_matrix_of_dependent_gradients_in_single_precision_is_one() -> No
         (lambda: code_from_effective(EYE, [0.5]), ValueError, r"p needs one straggling probability per worker \(2\)"),
         (lambda: code_from_effective([[1.0, -1.0], [0.0, 2.0]], P), ValueError, "Row 0 of effective sums to 0"),
         (lambda: code_from_effective([[1.0, -1.0], [0.0, 2.0]], [1.0, 0.5]), ValueError, "Worker 0 never arrives"),
+        (lambda: GradientCode(np.ones(2), FixedDecoder(np.ones(2))), ValueError, r"assignment must be .* shape \(2,\)"),
+        (lambda: GradientCode(EYE * NAN, FixedDecoder(np.ones(2))), ValueError, "assignment must be .* finite"),
+        (lambda: FixedDecoder(np.array([1.0, INF])), ValueError, "fixed must be a vector with one finite weight"),
+        (lambda: FixedDecoder(EYE), ValueError, "fixed must be a vector"),
+        (lambda: combine({2: torch.ones(1)}, np.ones(2)), ValueError, "message of worker 2, but weights of 2 workers"),
         (lambda: bgc([1.0, 1.0], partitions=4), ValueError, "Every worker has p = 1, so no weight is unbiased"),
         (lambda: uncoded(P, partitions=2, importance="no"), TypeError, "importance must be True or False"),
         (lambda: bgc(P, partitions=2, rescale=1), TypeError, "rescale must be True or False"),

@@ -132,6 +132,8 @@ def test_errors_beyond_what_is_enumerated_have_standard_errors_where_weights_dep
         ({"p": [0.5]}, "for at least 2 workers"),
         ({"correlations": [0.0, 2.0]}, "rho must be a number in"),
         ({"correlations": [-0.5]}, "correlations must be above -0.5, where gradients cancel"),
+        ({"correlations": []}, "correlations must hold at least one"),
+        ({"partitions": 0}, "partitions must be at least 1"),
         ({"budget": 0}, "No worker is useful"),
     ],
 )

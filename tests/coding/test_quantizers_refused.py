@@ -113,6 +113,22 @@ def test_indices_that_are_not_an_integer_vector(indices: Any, error: type[Except
         pack(indices, 3)
 
 
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (np.zeros(2, dtype=np.uint8), TypeError, "data must be a tensor from `pack`; got a ndarray"),
+        (
+            torch.zeros(1, 2, dtype=torch.uint8),
+            ValueError,
+            r"5 indices of 3 bits are 2 uint8 values; .* shape \(1, 2\)",
+        ),
+    ],
+)
+def test_bytes_that_are_not_packed(data: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        unpack(data, 3, 5)
+
+
 def test_sizes_that_are_not_whole_numbers() -> None:
     with pytest.raises(TypeError, match="bits must be an integer from 1 to 16"):
         packed_size(8, 2.5)  # type: ignore[arg-type]
