@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import cast
 
 from torch import Tensor
@@ -11,8 +11,6 @@ from torch.optim import LBFGS, Optimizer
 
 from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.simulation import Step
-
-_NOTHING = nullcontext()
 
 
 def set_gradients(parameters: Sequence[Tensor], direction: Direction, optimizer: Optimizer) -> None:
@@ -68,7 +66,11 @@ def check_momentum(optimizer: Optimizer, method: Method) -> None:
 
 def optimizer_step(optimizer: Optimizer, method: Method, step: Step) -> None:
     """`optimizer.step()` of the size that the method wants for this step."""
-    with scaling(optimizer, method, step):
+    scaled = scaling(optimizer, method, step)
+    if scaled is None:
+        optimizer.step()
+        return
+    with scaled:
         optimizer.step()
 
 
@@ -99,9 +101,9 @@ def step_scaling(optimizer: Optimizer, multiplier: float, momentum: float | None
                 group["momentum"] = old_momentum
 
 
-def scaling(optimizer: Optimizer, method: Method, step: Step) -> AbstractContextManager[None]:
-    """What the method says about the size of this step, around `optimizer.step()`."""
+def scaling(optimizer: Optimizer, method: Method, step: Step) -> AbstractContextManager[None] | None:
+    """What the method says about the size of this step, around `optimizer.step()`; None if it says nothing."""
     multiplier, momentum = method.lr_multiplier(step), method.momentum(step)
     if multiplier == 1.0 and momentum is None:
-        return _NOTHING
+        return None
     return step_scaling(optimizer, multiplier, momentum)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -37,6 +38,24 @@ def global_norm(gradient: Gradient) -> float:
                 t = t.view(-1) if t.is_contiguous() else t.reshape(-1)
             square += torch.dot(t, t).item()
     except (NotImplementedError, RuntimeError):  # a sparse one, or several devices
+        square = math.inf
+    return math.sqrt(square) if square < math.inf else _careful_norm(gradient)
+
+
+def norm_for(parameters: Sequence[Tensor]) -> Callable[[Gradient], float]:
+    """`global_norm` for gradients of these parameters, whose device and dtype need not be looked at every time."""
+    return _quick_norm if all(p.is_cpu and p.dtype in (_SINGLE, _DOUBLE) for p in parameters) else global_norm
+
+
+def _quick_norm(gradient: Gradient) -> float:
+    square = 0.0
+    try:
+        for t in gradient:
+            if t is not None:
+                if t.ndim != 1:
+                    t = t.view(-1) if t.is_contiguous() else t.reshape(-1)
+                square += torch.dot(t, t).item()
+    except (NotImplementedError, RuntimeError):  # a sparse one
         square = math.inf
     return math.sqrt(square) if square < math.inf else _careful_norm(gradient)
 

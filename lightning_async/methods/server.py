@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
-from lightning_async.methods.clipping import all_finite, clip_by_global_norm, global_norm
+from lightning_async.methods.clipping import all_finite, clip_by_global_norm, norm_for
 from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
@@ -63,6 +63,7 @@ class ParameterServer:
         self._clip = method.clip
         self._works = type(method).work is not Method.work
         self.parameters = list(parameters)
+        self._norm = norm_for(self.parameters)
         self._owned = owned
         self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.versions = Versions(self.parameters)
@@ -174,7 +175,7 @@ class ParameterServer:
             finally:
                 self.versions.leave(newest)
         if gradient is not None:
-            norm = global_norm(gradient)
+            norm = self._norm(gradient)
             if norm < math.inf:
                 if self._clip is None:
                     return gradient

@@ -103,8 +103,10 @@ class Versions:
                 f"iterate {version} is not available any more: a step may only use jobs that arrived since the "
                 f"previous step, and no job may be given out at an iterate that nobody computes at"
             ) from None
-        newest = [p.data for p in self._parameters]
-        self.leave(stale)
+        newest = []
+        for p, data in zip(self._parameters, stale):  # noqa: B905  lengths are equal, and this is the hot path
+            newest.append(p.data)
+            p.data = data
         return newest
 
     def leave(self, newest: list[Tensor]) -> None:

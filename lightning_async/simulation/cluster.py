@@ -140,9 +140,10 @@ class SimulatedCluster:
             RuntimeError: if the time of a message depends on its size, and `start` was not told the size.
             ValueError: if the worker times give a duration that is negative or NaN.
         """
-        if not 0 <= worker < self._num_workers:
-            raise self._no_such(worker)
-        number = self._dispatched[worker]
+        try:
+            number = self._dispatched[worker if worker >= 0 else self._num_workers]
+        except IndexError:
+            raise self._no_such(worker) from None
         self._dispatched[worker] = number + 1
         job = _new_tuple(Job, (worker, version, number, worker if self.sharded else None))
         if self._running[worker] is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, cast
 
 import torch
@@ -162,7 +163,7 @@ class ParameterServerStrategy(ScheduledStrategy):
         result = None
         if direction is not None:
             set_gradients(server.parameters, evaluation.scaled(direction), optimizer)
-            with scaling(optimizer, server.method, step):
+            with scaling(optimizer, server.method, step) or nullcontext():
                 result = super().optimizer_step(optimizer, evaluation.loss, model, **kwargs)
         elif evaluation.overflowed is not None:
             # The scaler has to see the overflow to lower its scale; it makes no step.
