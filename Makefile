@@ -19,7 +19,7 @@ demo: $(STAMP)
 	$(BIN)/lightning-async compare configs/compare/demo.yaml --jobs 2
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadscope
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
