@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
@@ -66,6 +67,8 @@ class StepLoader:
         elif _is_map_style(loader):
             sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
             orders = {SHARED: SamplerOrder(sampler, seed, limit)}
+        shards = [order.shard for order in orders.values() if isinstance(order, ShardOrder)]
+        self._owners = zlib.crc32(b"".join(shard.tobytes() + b"|" for shard in shards)) if shards else None
         self._cursor = Cursor(orders, jobs_per_step=jobs_per_step, schedule=schedule, sharded=partition is not None)
         # The loader's processes are shut down properly only if no cycle of references leads back here.
         requests = self._cursor.requests
@@ -98,13 +101,17 @@ class StepLoader:
 
     @property
     def size(self) -> dict[str, int | None]:
-        """Batch size and number of samples, by which changed data are recognized; None where they are not known."""
+        """Batch size, number of samples and a checksum of their owners, by which changed data are recognized.
+
+        None where something is not known.
+        """
         sampler = getattr(self.loader, "batch_sampler", None)
         batch_size = getattr(self.loader, "batch_size", None) or getattr(sampler, "batch_size", None)
         dataset = getattr(self.loader, "dataset", None)
         return {
             "batch_size": batch_size if isinstance(batch_size, int) else None,
             "samples": _length(dataset),
+            "checksum_of_owners": self._owners,
         }
 
     @property

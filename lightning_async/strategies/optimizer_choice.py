@@ -47,7 +47,10 @@ class OptimizerChoice:
         ):
             given = getattr(self, name)
             if given is not None and not callable(given):
-                raise TypeError(f"{name} must be a callable that makes one, such as {example}, or None, got {given!r}")
+                raise TypeError(
+                    f"{name} must be a callable that makes one, such as {example}, or None, got an object of class "
+                    f"{type(given).__name__}"
+                )
         if self.lr_scheduler is not None and self.optimizer is None:
             raise ValueError("lr_scheduler belongs to the strategy's own optimizer: give optimizer= as well")
         if self.lr_scheduler_interval not in ("epoch", "step"):

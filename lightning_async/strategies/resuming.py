@@ -73,14 +73,15 @@ def _damaged(what: str, cause: Exception | None = None) -> NoReturn:
 
 
 def warn_if_changed(before: Mapping[str, int | None], now: Mapping[str, int | None]) -> None:
-    """Warn if a resumed run reads other data than the checkpoint's: `batch_size` and `samples`, None if not known."""
+    """Warn if a resumed run reads other data than the checkpoint's: `batch_size` and the like, None if not known."""
     known = [key for key in now if before.get(key) is not None and now[key] is not None]
     if any(before[key] != now[key] for key in known):
         rank_zero_warn(
             f"the training data are not those of the checkpoint, which was written with "
             f"{', '.join(f'{key}={before[key]}' for key in known)}; now it is "
             f"{', '.join(f'{key}={now[key]}' for key in known)}. The run goes on from the same number of mini-batches, "
-            f"but samples are repeated or left out. To continue exactly, resume with the same dataset and batch size."
+            f"but samples are repeated or left out. To continue exactly, resume with the same dataset, batch size and "
+            f"owners of the samples."
         )
 
 

@@ -168,6 +168,8 @@ def _finish_metric(axes: Axes, lines: Sequence[Line], comparison: Comparison, or
         textcoords="offset points",
         fontsize=8,
         color="0.3",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+        zorder=6,
     )
     for line in lines:
         if line.time.bound == "=" and line.time.count:

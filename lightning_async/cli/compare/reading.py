@@ -128,7 +128,7 @@ def _merged_recipe(paths: tuple[Path, ...], overrides: Config) -> Config:
 
 
 def _methods(keys: FileKeys, folder: Path, recipe: Config, cluster: Config) -> dict[str, MethodEntry]:
-    overlays = Path(os.path.normpath(folder / read_text(keys.methods_folder, "methods_folder")))
+    overlays = Path(os.path.abspath(folder / read_text(keys.methods_folder, "methods_folder")))
     known = {p.stem for p in overlays.glob("*.yaml")}
     elsewhere = "" if known else "; let methods_folder name the folder of the overlays (configs/methods)"
     entries = {}
