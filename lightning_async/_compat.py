@@ -37,6 +37,7 @@ __all__ = [
     "forget_training_loader",
     "is_overridden",
     "logging_step",
+    "moves_batches_itself",
     "nodes_asked_for",
     "run_validation",
     "set_no_loss",
@@ -79,6 +80,14 @@ def forget_training_loader(trainer: Trainer) -> None:
     It has when `configure_optimizers` read `trainer.estimated_stepping_batches`, before a checkpoint was loaded.
     """
     trainer.fit_loop._combined_loader = None
+
+
+def moves_batches_itself(trainer: Trainer, module: LightningModule) -> bool:
+    """Whether the module or its data module has a hook of its own for batches on their way to the device."""
+    selector = trainer._data_connector._datahook_selector
+    owners = (module, None if selector is None else selector.datamodule)
+    hooks = ("transfer_batch_to_device", "on_after_batch_transfer")
+    return any(is_overridden(hook, owner) for hook in hooks for owner in owners)
 
 
 def nodes_asked_for(trainer: Trainer) -> int:

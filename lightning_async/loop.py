@@ -174,7 +174,9 @@ def simulate(
             f"{len(parameters)}, of which {sum(id(p) in optimized for p in parameters)} are among them"
         )
     if isinstance(method, ReplicaMethod):
-        local = LocalTraining(method, cluster, parameters, optimizer, sharded=sharded, on_nonfinite=on_nonfinite)
+        local = LocalTraining(
+            method, cluster, parameters, optimizer, sharded=sharded, on_nonfinite=on_nonfinite, owned=False
+        )
         return ReplicaSimulation(local, optimizer, gradient_fn, max_steps, max_time)
     check_momentum(optimizer, method)
     server = ParameterServer(method, cluster, parameters, sharded=sharded, on_nonfinite=on_nonfinite, owned=False)

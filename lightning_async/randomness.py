@@ -12,6 +12,7 @@ import torch
 from lightning_async.simulation import Job
 
 _Result = TypeVar("_Result")
+_PAIR = struct.Struct("<2q")
 
 
 def derived_seed(seed: int, purpose: str, *indices: int) -> int:
@@ -28,9 +29,14 @@ def derived_seed(seed: int, purpose: str, *indices: int) -> int:
     person = purpose.encode()
     if len(person) > blake2b.PERSON_SIZE:
         raise ValueError(f"purpose must have at most {blake2b.PERSON_SIZE} bytes, got {purpose!r}")
-    message = struct.pack(f"<q{len(indices)}q", _signed(seed), *indices)
-    digest = blake2b(message, digest_size=8, person=person).digest()
-    return int.from_bytes(digest, "little") >> 1
+    beginning = blake2b(struct.pack("<q", _signed(seed)), digest_size=8, person=person)
+    return _completed(beginning, struct.pack(f"<{len(indices)}q", *indices))
+
+
+def _completed(beginning: blake2b, indices: bytes) -> int:
+    """The seed of which seed and purpose have been hashed already, and the indices not yet."""
+    beginning.update(indices)
+    return int.from_bytes(beginning.digest(), "little") >> 1
 
 
 def job_seed(seed: int, worker: int, number: int) -> int:
@@ -56,7 +62,8 @@ class JobRandomness:
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        self._seed = seed
+        # All jobs of the run have this beginning; hashing it for each of them took longer than the rest of `run`.
+        self._seeds = blake2b(struct.pack("<q", _signed(seed)), digest_size=8, person=b"job")
         self._generators = [torch.default_generator]
         if device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -66,7 +73,7 @@ class JobRandomness:
 
     def run(self, job: Job, compute: Callable[[], _Result]) -> _Result:
         """Call `compute` under the seed of a job; the surrounding random states are put back afterwards."""
-        seed = job_seed(self._seed, job.worker, job.number)
+        seed = _completed(self._seeds.copy(), _PAIR.pack(job.worker, job.number))
         states = []
         for generator in self._generators:
             states.append(generator.get_state())

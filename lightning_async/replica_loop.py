@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 from lightning_async.gradient_function import GradientFunction
 from lightning_async.methods import Gradient
 from lightning_async.methods.apply import set_gradients
-from lightning_async.methods.clipping import all_finite
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.simulation import Job, Step
 
@@ -56,7 +55,7 @@ class ReplicaSimulation(Iterator[Step]):
         local.enter()
         gradient = self._compute(step.jobs[0])
         try:
-            finite = all_finite(gradient)
+            finite = local.is_finite(gradient)
             if finite:
                 set_gradients(local.parameters, gradient, self._optimizer)
         except (AttributeError, RuntimeError, TypeError):

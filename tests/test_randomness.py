@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from lightning_async import job_seed
-from lightning_async.randomness import derived_seed
+from lightning_async.randomness import JobRandomness, derived_seed
+from lightning_async.simulation import Job
 
 
 def test_job_seeds_are_63_bits_and_all_different() -> None:
@@ -39,3 +41,16 @@ def test_a_seed_may_come_from_numpy() -> None:
 def test_a_purpose_that_would_be_cut_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 16 bytes"):
         derived_seed(0, "a purpose of more than sixteen letters", 0)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**63])
+def test_a_job_runs_under_its_seed_and_leaves_no_trace(seed: int) -> None:
+    randomness = JobRandomness(seed, torch.device("cpu"))
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        before = torch.get_rng_state()
+        for worker, number in [(0, 0), (3, 11), (3, 12), (0, 0)]:
+            job = Job(worker, 0, number)
+            assert randomness.run(job, torch.initial_seed) == job_seed(seed, worker, number)
+            randomness.run(job, lambda: torch.rand(()))
+            assert torch.equal(torch.get_rng_state(), before)

@@ -21,7 +21,7 @@ from lightning_async.callbacks.module_copy import copied
 from lightning_async.callbacks.random_states import kept_states, random_generators
 from lightning_async.data.minibatches import MiniBatches, Request
 from lightning_async.data.seeding import seeded
-from lightning_async.methods.clipping import device_norm
+from lightning_async.methods.gradient_norm import device_norm
 from lightning_async.randomness import derived_seed
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lightning_async.methods.gradient_norm import finite_check_for
 from lightning_async.methods.message import Message
 from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -31,6 +32,7 @@ class LocalTraining:
         module: owner of the buffers, if there are any.
         sharded: whether every worker has data of its own.
         on_nonfinite: what becomes of a gradient that is not finite: "discard" makes no step with it, "raise" stops.
+        owned: whether the memory of gradients belongs to this training, and not to whoever computes them.
     """
 
     def __init__(
@@ -43,12 +45,15 @@ class LocalTraining:
         module: nn.Module | None = None,
         sharded: bool = False,
         on_nonfinite: OnNonFinite = "discard",
+        owned: bool = True,
     ) -> None:
         self.method = method
         self.cluster = cluster.start(sharded=sharded)
         self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.replicas = Replicas(parameters, optimizer, cluster.num_workers, module)
         self.parameters = self.replicas.parameters
+        self.is_finite = finite_check_for(self.parameters, owned=owned)
+        """Whether no entry of a gradient is NaN or infinite."""
         method.bind(self.replicas.flat.num_coordinates, self.replicas.flat.rows.element_size())
         method.check_cluster(self.cluster)
         method.begin(self.replicas.flat.rows[0])

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
-from lightning_async.methods.clipping import all_finite, clip_by_global_norm, norm_for
+from lightning_async.methods.clipping import clip_by_global_norm
+from lightning_async.methods.gradient_norm import finite_check_for, norm_for
 from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
@@ -63,7 +64,7 @@ class ParameterServer:
         self._clip = method.clip
         self._works = type(method).work is not Method.work
         self.parameters = list(parameters)
-        self._norm = norm_for(self.parameters)
+        self._norm, self._finite = norm_for(self.parameters), finite_check_for(self.parameters, owned=owned)
         self._owned = owned
         self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.versions = Versions(self.parameters)
@@ -175,10 +176,10 @@ class ParameterServer:
             finally:
                 self.versions.leave(newest)
         if gradient is not None:
-            norm = self._norm(gradient)
-            if norm < math.inf:
-                if self._clip is None:
+            if self._clip is None:
+                if self._finite(gradient):
                     return gradient
+            elif (norm := self._norm(gradient)) < math.inf:
                 return clip_by_global_norm(gradient, self._clip, norm=norm, in_place=self._owned)
         if self.on_nonfinite == "raise":
             raise NonFiniteGradientError(
@@ -196,7 +197,7 @@ class ParameterServer:
             def gradient(i: int) -> Gradient | None:
                 number = job.number * method.local_steps + i
                 found = compute(job._replace(number=number), position * method.local_steps + i)
-                finite = found is not None and all_finite(found)
+                finite = found is not None and self._finite(found)
                 return found if finite else None
 
             return method.work(self.parameters, gradient)

@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from lightning_async._compat import Closure
 from lightning_async.data import Partition
-from lightning_async.methods.clipping import all_finite
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -201,7 +200,7 @@ class LocalSGDStrategy(ScheduledStrategy):
         def run() -> Tensor | None:
             loss = closure()
             # With a scaler, an overflow is the scaler's to see and to handle.
-            if loss is None or (self._scaler is None and not all_finite([p.grad for p in local.parameters])):
+            if loss is None or (self._scaler is None and not local.is_finite([p.grad for p in local.parameters])):
                 local.refuse_gradient()
                 for p in local.parameters:
                     p.grad = None

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from lightning_async._compat import forget_training_loader, use_device
+from lightning_async._compat import forget_training_loader, moves_batches_itself, use_device
 from lightning_async.arguments import count
 from lightning_async.data import Partition
 from lightning_async.data.orders import Position
@@ -73,6 +73,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self._files: CheckpointIO | None = None
         self._step_loader: StepLoader | None = None
         self._one_batch = True  # a step has exactly one
+        self._in_place = False  # batches are where they are needed: Lightning would look at every one for nothing
         self._resume_at: tuple[int, dict[int, Position]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -173,12 +174,24 @@ class SimulatedStrategy(SingleDeviceStrategy):
                 f"there are several training loaders ({type(loader).__name__}), but a job takes one mini-batch of one. "
                 f"Return a single DataLoader, for example over a dataset whose samples hold all parts."
             )
+        module = self._module
+        self._in_place = self.root_device.type == "cpu" and not moves_batches_itself(module.trainer, module)
+
+    @override
+    def teardown(self) -> None:
+        self._in_place = False
+        super().teardown()
 
     @override
     def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:
         """Move a batch to the device; of a step with several mini-batches, each of them by itself."""
         if not self._one_batch and self._module.trainer.training:
-            return [super(SimulatedStrategy, self).batch_to_device(part, device, dataloader_idx) for part in batch]
+            return [self._moved(part, device, dataloader_idx) for part in batch]
+        return self._moved(batch, device, dataloader_idx)
+
+    def _moved(self, batch: Any, device: torch.device | None, dataloader_idx: int) -> Any:
+        if self._in_place and _is_on_cpu(batch):
+            return batch
         return super().batch_to_device(batch, device, dataloader_idx)
 
     @property
@@ -220,6 +233,15 @@ class SimulatedStrategy(SingleDeviceStrategy):
 def trainable(optimizer: Optimizer) -> list[Tensor]:
     """The optimizer's parameters, in its order."""
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _is_on_cpu(batch: Any) -> bool:
+    """Whether a batch is a tensor or a flat collection of tensors, all on the CPU; no for anything else."""
+    kind = type(batch)
+    for part in batch if kind in (list, tuple) else batch.values() if kind is dict else (batch,):
+        if type(part) is not Tensor or not part.is_cpu:
+            return False
+    return True
 
 
 def _epoch_limit(trainer: Trainer, loader: Any, jobs_per_step: int) -> int | None:

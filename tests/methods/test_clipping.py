@@ -13,7 +13,8 @@ from torch import Tensor
 
 from lightning_async import simulate
 from lightning_async.methods import ASGD, ClippedASGD
-from lightning_async.methods.clipping import clip_by_global_norm, global_norm
+from lightning_async.methods.clipping import clip_by_global_norm
+from lightning_async.methods.gradient_norm import global_norm
 from lightning_async.simulation import Job, RandomTimes, SimulatedCluster, Step, TwoSpeedTimes
 
 

@@ -24,7 +24,6 @@ from lightning_async.methods import (
     RingleaderASGD,
     RingmasterASGD,
 )
-from lightning_async.methods.clipping import all_finite
 from lightning_async.methods.server import NonFiniteGradientError, ParameterServer
 from lightning_async.simulation import Job, RandomTimes, SimulatedCluster, TwoSpeedTimes, UniformTimes
 
@@ -278,22 +277,3 @@ def test_there_must_be_something_to_train() -> None:
 def test_on_nonfinite_is_one_of_two() -> None:
     with pytest.raises(ValueError, match="'ignore'"):
         make(ASGD(), on_nonfinite="ignore")
-
-
-@pytest.mark.parametrize(
-    ("tensor", "finite"),
-    [
-        (torch.tensor([1.0, float("inf"), -float("inf")]), False),
-        (torch.tensor([[1.0, float("nan")]]), False),
-        (torch.full((10,), 1e30), True),  # the sum of squares overflows
-        (torch.full((10, 2), 3e38), True),  # so does the sum
-        (torch.tensor([6e4, 6e4], dtype=torch.float16), True),
-        (torch.tensor([float("nan")], dtype=torch.bfloat16), False),
-        (torch.sparse_coo_tensor([[0, 0]], [1.0, float("inf")], (4,), check_invariants=True), False),
-        (torch.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (4,), check_invariants=True), True),
-        (torch.empty(0), True),
-        (torch.tensor(2.0), True),
-    ],
-)
-def test_finite_is_what_every_entry_is(tensor: Tensor, finite: bool) -> None:
-    assert all_finite([None, torch.ones(2), tensor]) is finite

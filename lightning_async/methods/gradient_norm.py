@@ -1,0 +1,133 @@
+"""The Euclidean norm of a gradient over all parameters together, and whether all of its entries are finite."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from lightning_async.methods.base import Gradient
+
+_SINGLE, _DOUBLE = torch.float32, torch.float64
+_FEW = 2**16  # coordinates that are read and written in less time than it takes to call a kernel for every tensor
+
+
+def global_norm(gradient: Gradient) -> float:
+    """Euclidean norm over all tensors together; it is finite if, and only if, all entries are.
+
+    A norm beyond the range of floats is returned as the largest float.
+
+    Args:
+        gradient: tensors, of any floating-point precision, sparse or empty; None counts as zero.
+    """
+    return norm_for([t for t in gradient if t is not None])(gradient)
+
+
+def norm_for(parameters: Sequence[Tensor]) -> Callable[[Gradient], float]:
+    """`global_norm` for gradients of these parameters, whose device and dtype need not be looked at every time."""
+    if not all(p.is_cpu for p in parameters):
+        square = _square_on_device
+    elif all(p.dtype in (_SINGLE, _DOUBLE) for p in parameters):
+        square = _square_by_dots
+    else:
+        square = _square_by_norms
+
+    def norm(gradient: Gradient) -> float:
+        try:
+            squared = square(gradient)
+        except (NotImplementedError, RuntimeError):  # a sparse one, or several devices
+            squared = math.inf
+        return math.sqrt(squared) if squared < math.inf else _careful_norm(gradient)
+
+    return norm
+
+
+def all_finite(gradient: Gradient) -> bool:
+    """Whether no entry is NaN or infinite."""
+    return math.isfinite(global_norm(gradient))
+
+
+def finite_check_for(parameters: Sequence[Tensor], *, owned: bool) -> Callable[[Gradient], bool]:
+    """`all_finite` for gradients of these parameters, which costs as little as it can after every job.
+
+    Args:
+        parameters: the parameters.
+        owned: whether gradients may be written to; that does not change them.
+    """
+    norm = norm_for(parameters)
+
+    def by_norm(gradient: Gradient) -> bool:
+        return norm(gradient) < math.inf
+
+    few = len(parameters) > 1 and sum(p.numel() for p in parameters) <= _FEW
+    if not (owned and few and all(p.is_cpu and p.dtype is _SINGLE for p in parameters)):
+        return by_norm
+    found, one = torch.zeros(1), torch.ones(1)
+
+    def by_unscaling(gradient: Gradient) -> bool:
+        # What GradScaler does with a scale of 1: one kernel for all tensors, where norms take several for each.
+        tensors = [t for t in gradient if t is not None]
+        try:
+            torch._amp_foreach_non_finite_check_and_unscale_(tensors, found, one)
+        except (NotImplementedError, RuntimeError):  # a sparse one
+            return by_norm(gradient)
+        if not found.item():
+            return True
+        found.zero_()
+        return False
+
+    return by_unscaling
+
+
+def device_norm(gradient: Gradient) -> Tensor:
+    """The norm as a tensor on the device of the gradient, in single precision at least; nothing waits for it.
+
+    Args:
+        gradient: dense tensors; None counts as zero.
+    """
+    norm: Tensor = torch.linalg.vector_norm(torch.stack([_norm(t) for t in gradient if t is not None]))
+    return norm
+
+
+def _norm(tensor: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(tensor, dtype=torch.promote_types(tensor.dtype, _SINGLE))
+    return norm
+
+
+def _square_on_device(gradient: Gradient) -> float:
+    square: float = device_norm(gradient).item() ** 2
+    return square
+
+
+# On the CPU numbers are fetched one by one: a kernel that collects them takes longer than that.
+
+
+def _square_by_dots(gradient: Gradient) -> float:
+    square = 0.0
+    for t in gradient:
+        if t is not None:
+            if t.ndim != 1:
+                t = t.view(-1) if t.is_contiguous() else t.reshape(-1)
+            square += torch.dot(t, t).item()
+    return square
+
+
+def _square_by_norms(gradient: Gradient) -> float:
+    """For half precision too, in which a dot product overflows."""
+    return sum(_norm(t).item() ** 2 for t in gradient if t is not None)
+
+
+def _careful_norm(gradient: Gradient) -> float:
+    """The norm where the quick way overflows, or cannot go."""
+    values = [(t.coalesce().values() if t.is_sparse else t).detach() for t in gradient if t is not None]
+    values = [t.double() for t in values if t.numel()]
+    if not values:
+        return 0.0
+    largest = float(torch.stack([t.abs().max().cpu() for t in values]).max().item())
+    if not 0.0 < largest < math.inf:
+        return largest
+    norm = largest * math.hypot(*(torch.linalg.vector_norm(t / largest).item() for t in values))
+    return min(norm, sys.float_info.max)
