@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import torch
+from torch import Tensor
 
 from lightning_async.methods.base import Gradient
-from lightning_async.methods.gradient_norm import global_norm
+from lightning_async.methods.gradient_norm import global_norm, norm_for, suit_one_kernel
 
 
 def clip_by_global_norm(
@@ -27,6 +31,38 @@ def clip_by_global_norm(
     """
     norm = global_norm(gradient) if norm is None else norm
     return gradient if norm <= max_norm else scale(gradient, max_norm / norm, in_place=in_place)
+
+
+def clipping_for(
+    parameters: Sequence[Tensor], max_norm: float, *, owned: bool
+) -> Callable[[Gradient], Gradient | None]:
+    """`clip_by_global_norm` for gradients of these parameters, and None in place of one that is not finite.
+
+    Args:
+        parameters: the parameters.
+        max_norm: the radius.
+        owned: whether gradients are scaled in place; otherwise new ones are made if they have to be.
+    """
+    norm_of = norm_for(parameters)
+    in_one_kernel = owned and suit_one_kernel(parameters)
+    found, factor = torch.zeros(1), torch.ones(1)
+
+    def clip(gradient: Gradient) -> Gradient | None:
+        norm = norm_of(gradient)
+        if not norm < math.inf:
+            return None
+        if in_one_kernel and norm > max_norm:
+            try:
+                torch._amp_foreach_non_finite_check_and_unscale_(
+                    [g for g in gradient if g is not None], found, factor.fill_(max_norm / norm)
+                )
+            except NotImplementedError:  # a sparse one; nothing was scaled
+                pass
+            else:
+                return gradient
+        return clip_by_global_norm(gradient, max_norm, norm=norm, in_place=owned)
+
+    return clip
 
 
 def scale(gradient: Gradient, factor: float, *, in_place: bool) -> Gradient:

@@ -12,7 +12,7 @@ from torch import Tensor
 from lightning_async.methods.base import Gradient
 
 _SINGLE, _DOUBLE = torch.float32, torch.float64
-_FEW = 2**16  # coordinates that are read and written in less time than it takes to call a kernel for every tensor
+_FEW = 2**16  # coordinates
 
 
 def global_norm(gradient: Gradient) -> float:
@@ -62,17 +62,15 @@ def finite_check_for(parameters: Sequence[Tensor], *, owned: bool) -> Callable[[
     def by_norm(gradient: Gradient) -> bool:
         return norm(gradient) < math.inf
 
-    few = len(parameters) > 1 and sum(p.numel() for p in parameters) <= _FEW
-    if not (owned and few and all(p.is_cpu and p.dtype is _SINGLE for p in parameters)):
+    if not owned or not suit_one_kernel(parameters):
         return by_norm
     found, one = torch.zeros(1), torch.ones(1)
 
     def by_unscaling(gradient: Gradient) -> bool:
-        # What GradScaler does with a scale of 1: one kernel for all tensors, where norms take several for each.
-        tensors = [t for t in gradient if t is not None]
+        # What GradScaler does, with a scale of 1: one kernel for all tensors, where norms take several for each.
         try:
-            torch._amp_foreach_non_finite_check_and_unscale_(tensors, found, one)
-        except (NotImplementedError, RuntimeError):  # a sparse one
+            torch._amp_foreach_non_finite_check_and_unscale_([t for t in gradient if t is not None], found, one)
+        except (NotImplementedError, RuntimeError):  # a sparse one, or one that cannot be written to
             return by_norm(gradient)
         if not found.item():
             return True
@@ -80,6 +78,15 @@ def finite_check_for(parameters: Sequence[Tensor], *, owned: bool) -> Callable[[
         return False
 
     return by_unscaling
+
+
+def suit_one_kernel(parameters: Sequence[Tensor]) -> bool:
+    """Whether calling kernels for gradients of these parameters takes longer than reading and writing them does.
+
+    Then GradScaler's kernel, which is called once for all tensors, is the quickest to look at them or to scale them.
+    """
+    few = len(parameters) > 1 and sum(p.numel() for p in parameters) <= _FEW
+    return few and all(p.is_cpu and p.dtype is _SINGLE for p in parameters)
 
 
 def device_norm(gradient: Gradient) -> Tensor:

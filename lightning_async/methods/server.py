@@ -12,8 +12,8 @@ from torch import Tensor
 
 from lightning_async.methods.averaging import GradientSum
 from lightning_async.methods.base import Direction, Gradient, Method
-from lightning_async.methods.clipping import clip_by_global_norm
-from lightning_async.methods.gradient_norm import finite_check_for, norm_for
+from lightning_async.methods.clipping import clipping_for
+from lightning_async.methods.gradient_norm import finite_check_for
 from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.parameters import check_distinct, check_real
 from lightning_async.methods.versions import VersionedCluster, Versions
@@ -61,10 +61,10 @@ class ParameterServer:
         if method.waits_for_all:
             check_nobody_misses(cluster.times, type(method).__name__)
         self.method = method
-        self._clip = method.clip
         self._works = type(method).work is not Method.work
         self.parameters = list(parameters)
-        self._norm, self._finite = norm_for(self.parameters), finite_check_for(self.parameters, owned=owned)
+        self._finite = finite_check_for(self.parameters, owned=owned)
+        self._clip = None if method.clip is None else clipping_for(self.parameters, method.clip, owned=owned)
         self._owned = owned
         self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.versions = Versions(self.parameters)
@@ -179,8 +179,8 @@ class ParameterServer:
             if self._clip is None:
                 if self._finite(gradient):
                     return gradient
-            elif (norm := self._norm(gradient)) < math.inf:
-                return clip_by_global_norm(gradient, self._clip, norm=norm, in_place=self._owned)
+            elif (clipped := self._clip(gradient)) is not None:
+                return clipped
         if self.on_nonfinite == "raise":
             raise NonFiniteGradientError(
                 f"the gradient of {job} in step {self.completed} is {'missing' if gradient is None else 'not finite'}; "

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lightning_async import simulate
 from lightning_async.methods import ASGD, ClippedASGD
-from lightning_async.methods.clipping import clip_by_global_norm
+from lightning_async.methods.clipping import clip_by_global_norm, clipping_for
 from lightning_async.methods.gradient_norm import global_norm
 from lightning_async.simulation import Job, RandomTimes, SimulatedCluster, Step, TwoSpeedTimes
 
@@ -42,6 +42,40 @@ def test_a_gradient_within_the_radius_is_left_bit_for_bit() -> None:
     expected = [g.clone() for g in gradient]
     clip_by_global_norm(gradient, 5.0)
     assert all(map(torch.equal, gradient, expected))
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("sizes", [(3, 4), (3,), (70_000, 4)])
+@settings(max_examples=30)
+@given(scale=st.floats(1e-30, 1e30), radius=st.floats(1e-3, 1e3), seed=st.integers(0, 1000))
+def test_clipping_for_known_parameters_is_the_same_bit_for_bit(
+    sizes: tuple[int, ...], owned: bool, scale: float, radius: float, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    gradient = [torch.randn(size, generator=generator) * scale for size in sizes]
+    before = [g.clone() for g in gradient]
+    expected = clip_by_global_norm([*before, None], radius, in_place=False)
+    clipped = clipping_for(before, radius, owned=owned)([*gradient, None])
+    assert clipped is not None
+    assert clipped[-1] is None
+    assert all(map(torch.equal, clipped[:-1], expected[:-1]))
+    assert all(map(torch.equal, gradient, clipped[:-1] if owned else before))
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_what_is_not_finite_is_not_clipped(owned: bool) -> None:
+    clip = clipping_for([torch.ones(2), torch.ones(2)], 1.0, owned=owned)
+    assert clip([torch.ones(2), torch.tensor([1.0, math.inf])]) is None
+    assert clip([torch.tensor([1.0, math.nan]), None]) is None
+    assert norm(clip([torch.ones(2), torch.ones(2)])) == pytest.approx(1.0)  # the next one does not suffer for it
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_sparse_gradient_is_clipped(owned: bool) -> None:
+    sparse = torch.sparse_coo_tensor([[0, 2]], [3.0, 4.0], (4,), check_invariants=True)
+    clipped = clipping_for([torch.ones(2), torch.ones(4)], 1.0, owned=owned)([torch.zeros(2), sparse])
+    assert clipped is not None
+    torch.testing.assert_close(clipped[1].to_dense(), torch.tensor([0.6, 0.0, 0.8, 0.0]))
 
 
 def test_an_inactive_clip_is_vanilla_bit_for_bit() -> None:
