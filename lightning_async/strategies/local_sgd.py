@@ -20,7 +20,7 @@ from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster
-from lightning_async.strategies.optimizer_choice import SchedulerInterval
+from lightning_async.strategies.optimizer_choice import OptimizerChoice, SchedulerInterval
 from lightning_async.strategies.replica_checks import check_replica_parameters, check_replica_trainer
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
@@ -80,16 +80,8 @@ class LocalSGDStrategy(ScheduledStrategy):
         lr_scheduler: LRSchedulerCallable | None = None,
         lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
-        super().__init__(
-            method,
-            cluster,
-            optimizer,
-            partition,
-            seed,
-            on_nonfinite,
-            lr_scheduler=lr_scheduler,
-            lr_scheduler_interval=lr_scheduler_interval,
-        )
+        choice = OptimizerChoice(optimizer, lr_scheduler, lr_scheduler_interval)
+        super().__init__(method, cluster, choice, partition, seed, on_nonfinite)
         if not isinstance(method, ReplicaMethod):
             raise TypeError(
                 f"method must train replicas, such as LOSCAR(sparsity=0.1, compute_window=8.0), got {method!r}; server "

@@ -23,7 +23,7 @@ from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.server import ParameterServer
 from lightning_async.simulation import Job, SimulatedCluster, Step
 from lightning_async.strategies.checks import check_optimizer, check_parameters, check_trainer
-from lightning_async.strategies.optimizer_choice import SchedulerInterval
+from lightning_async.strategies.optimizer_choice import OptimizerChoice, SchedulerInterval
 from lightning_async.strategies.scheduled import ScheduledStrategy
 from lightning_async.strategies.simulated import trainable
 
@@ -78,16 +78,8 @@ class ParameterServerStrategy(ScheduledStrategy):
         lr_scheduler: LRSchedulerCallable | None = None,
         lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
-        super().__init__(
-            method,
-            cluster,
-            optimizer,
-            partition,
-            seed,
-            on_nonfinite,
-            lr_scheduler=lr_scheduler,
-            lr_scheduler_interval=lr_scheduler_interval,
-        )
+        choice = OptimizerChoice(optimizer, lr_scheduler, lr_scheduler_interval)
+        super().__init__(method, cluster, choice, partition, seed, on_nonfinite)
         if not isinstance(method, Method):
             raise TypeError(
                 f"method must be a server method such as ASGD() or ClippedASGD(clip=1.0), got {method!r}; methods that "

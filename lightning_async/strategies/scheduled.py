@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
-from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
@@ -22,7 +21,7 @@ from lightning_async.methods.nonfinite import OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.randomness import JobRandomness
 from lightning_async.simulation import SimulatedCluster, Step
-from lightning_async.strategies.optimizer_choice import SchedulerInterval
+from lightning_async.strategies.optimizer_choice import OptimizerChoice
 from lightning_async.strategies.resuming import (
     check_saved_run,
     check_saved_state,
@@ -59,12 +58,10 @@ class ScheduledStrategy(SimulatedStrategy):
     Args:
         method: the algorithm.
         cluster: the simulated workers.
-        optimizer: replaces the module's own optimizer.
+        optimizer: what replaces the module's own optimizer and schedulers, if anything does.
         partition: how the training data are split over the workers; None if all draw from one stream.
         seed: seed of the order of the data and of the randomness inside jobs, >= 0.
         on_nonfinite: what becomes of a gradient that is NaN or infinite: "discard" leaves it out, "raise" stops.
-        lr_scheduler: a scheduler for `optimizer`.
-        lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
     Raises:
         TypeError: if an argument is of the wrong kind.
@@ -78,23 +75,12 @@ class ScheduledStrategy(SimulatedStrategy):
         self,
         method: Method | ReplicaMethod,
         cluster: SimulatedCluster,
-        optimizer: OptimizerCallable | None = None,
+        optimizer: OptimizerChoice,
         partition: Partition | None = None,
         seed: int = 0,
         on_nonfinite: OnNonFinite = "discard",
-        *,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
-        super().__init__(
-            method,
-            cluster,
-            optimizer,
-            partition,
-            seed,
-            lr_scheduler=lr_scheduler,
-            lr_scheduler_interval=lr_scheduler_interval,
-        )
+        super().__init__(method, cluster, optimizer, partition, seed)
         self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.last_step: Step | None = None
         """The last step that was made."""

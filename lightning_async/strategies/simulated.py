@@ -9,7 +9,6 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.accelerators import Accelerator
-from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.plugins import CheckpointIO, Precision, TorchCheckpointIO
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import Tensor
@@ -25,7 +24,7 @@ from lightning_async.methods import Method
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster, Step
 from lightning_async.strategies.checks import check_optimized
-from lightning_async.strategies.optimizer_choice import OptimizerChoice, SchedulerInterval
+from lightning_async.strategies.optimizer_choice import OptimizerChoice
 
 
 class SimulatedStrategy(SingleDeviceStrategy):
@@ -34,28 +33,22 @@ class SimulatedStrategy(SingleDeviceStrategy):
     Args:
         method: the algorithm.
         cluster: the simulated workers.
-        optimizer: replaces the module's own optimizer: called with the trainable parameters, or, if its first argument
-            is annotated as a module, with the LightningModule.
+        optimizer: what replaces the module's own optimizer and schedulers, if anything does.
         partition: how the training data are split over the workers; None if all draw from one stream.
         seed: seed of the order of the data and of the randomness inside jobs, >= 0.
-        lr_scheduler: a scheduler for `optimizer`.
-        lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
     Raises:
         TypeError: if an argument is of the wrong kind.
-        ValueError: if the seed is negative, or there is a scheduler without an optimizer.
+        ValueError: if the seed is negative.
     """
 
     def __init__(
         self,
         method: Method | ReplicaMethod,
         cluster: SimulatedCluster,
-        optimizer: OptimizerCallable | None = None,
+        optimizer: OptimizerChoice,
         partition: Partition | None = None,
         seed: int = 0,
-        *,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        lr_scheduler_interval: SchedulerInterval = "epoch",
     ) -> None:
         super().__init__()
         if not isinstance(cluster, SimulatedCluster):
@@ -66,7 +59,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self.cluster = cluster
         self.partition = partition
         self.seed = count("seed", seed, at_least=0)
-        self._optimizer_choice = OptimizerChoice(optimizer, lr_scheduler, lr_scheduler_interval)
+        self._optimizer_choice = optimizer
         self._unused: dict[str, Any] | None = None
         self._played_on: Accelerator | None = None
         self._precision: Precision | None = None
