@@ -15,6 +15,7 @@ from rich.progress import track
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 from lightning_async.data.seeding import seeded
+from lightning_async.described import describe
 
 LabelArray = npt.NDArray[Any]
 
@@ -127,7 +128,7 @@ def _stored_keys(dataset: Sized, by: str | int | None) -> LabelArray | None:
 
 
 def _read_samples(dataset: _MapDataset, by: By) -> LabelArray:
-    what = "labels" if by is None else f"values of by={by!r}"
+    what = "labels" if by is None else f"values of by={describe(by)}"
     where = f"{what} of {type(dataset).__name__}"
     size = len(dataset)
     console = Console(file=sys.stderr)

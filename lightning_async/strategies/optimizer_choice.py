@@ -63,7 +63,7 @@ class OptimizerChoice:
 
         Raises:
             MisconfigurationException: if the module returns no optimizer, or several; or a scheduler whose optimizer is
-                being replaced.
+                being replaced; or if a scheduler that watches a metric is not told which one.
         """
         configuration = ask_for_optimizers(module)
         if self.optimizer is None:
@@ -80,7 +80,13 @@ class OptimizerChoice:
         scheduler = self.lr_scheduler(optimizer)
         config: Any = {"scheduler": scheduler, "interval": self.lr_scheduler_interval}
         if isinstance(scheduler, ReduceLROnPlateau):
-            config["monitor"] = getattr(scheduler, "monitor", None)
+            if not hasattr(scheduler, "monitor"):
+                raise MisconfigurationException(
+                    "lr_scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau does not say which logged metric it "
+                    "watches. Use partial(lightning.pytorch.cli.ReduceLROnPlateau, monitor=...), with the metric's "
+                    "name."
+                )
+            config["monitor"] = scheduler.monitor
         return configure_optimizers({"optimizer": optimizer, "lr_scheduler": config}, module)
 
 

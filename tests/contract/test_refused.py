@@ -203,6 +203,14 @@ def test_a_scheduler_of_an_optimizer_that_is_replaced() -> None:
     refused("lr_scheduler=", Classifier(schedule=True), own={"optimizer": lambda p: torch.optim.SGD(p, lr=0.1)})
 
 
+def test_a_scheduler_that_does_not_say_which_metric_it_watches() -> None:
+    own = {
+        "optimizer": lambda p: torch.optim.SGD(p, lr=0.1),
+        "lr_scheduler": lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer),
+    }
+    refused("lightning.pytorch.cli.ReduceLROnPlateau, monitor=", own=own)
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(torch.zeros(8, 2))

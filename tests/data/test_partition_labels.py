@@ -141,6 +141,11 @@ def test_unstored_labels_are_read_from_the_samples_with_a_warning(samples: list[
         assert read_labels(Samples(samples)).tolist() == LABELS
 
 
+def test_the_warning_names_the_function_of_the_samples() -> None:
+    with pytest.warns(UserWarning, match=r"by=\S*test_the_warning_names\S*<lambda> \w{16} of Samples are not stored"):
+        read_labels(Samples([1, 2, 3]), lambda sample: sample % 2)
+
+
 @pytest.mark.filterwarnings("ignore:.*are not stored")
 def test_reading_samples_that_draw_at_random_is_repeatable_and_leaves_the_random_states() -> None:
     dataset = RandomSamples(LABELS)
