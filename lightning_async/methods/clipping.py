@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from lightning_async.methods.base import Gradient
-from lightning_async.methods.gradient_norm import global_norm, norm_for, suit_one_kernel
+from lightning_async.methods.gradient_norm import global_norm, norm_for
+from lightning_async.methods.one_kernel import OneKernel
 
 
 def clip_by_global_norm(
@@ -44,19 +45,16 @@ def clipping_for(
         owned: whether gradients are scaled in place; otherwise new ones are made if they have to be.
     """
     norm_of = norm_for(parameters)
-    in_one_kernel = owned and suit_one_kernel(parameters)
-    found, factor = torch.zeros(1), torch.ones(1)
+    kernel = OneKernel() if owned and OneKernel.suits(parameters) else None
 
     def clip(gradient: Gradient) -> Gradient | None:
         norm = norm_of(gradient)
         if not norm < math.inf:
             return None
-        if in_one_kernel and norm > max_norm:
+        if kernel is not None and norm > max_norm:
             try:
-                torch._amp_foreach_non_finite_check_and_unscale_(
-                    [g for g in gradient if g is not None], found, factor.fill_(max_norm / norm)
-                )
-            except NotImplementedError:  # a sparse one; nothing was scaled
+                kernel.scale(gradient, max_norm / norm)
+            except NotImplementedError:  # a sparse one
                 pass
             else:
                 return gradient

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from lightning_async.methods.base import Gradient
+from lightning_async.methods.one_kernel import OneKernel
 
 _SINGLE, _DOUBLE = torch.float32, torch.float64
-_FEW = 2**16  # coordinates
 
 
 def global_norm(gradient: Gradient) -> float:
@@ -62,31 +62,17 @@ def finite_check_for(parameters: Sequence[Tensor], *, owned: bool) -> Callable[[
     def by_norm(gradient: Gradient) -> bool:
         return norm(gradient) < math.inf
 
-    if not owned or not suit_one_kernel(parameters):
+    if not owned or not OneKernel.suits(parameters):
         return by_norm
-    found, one = torch.zeros(1), torch.ones(1)
+    kernel = OneKernel()
 
-    def by_unscaling(gradient: Gradient) -> bool:
-        # What GradScaler does, with a scale of 1: one kernel for all tensors, where norms take several for each.
+    def at_once(gradient: Gradient) -> bool:
         try:
-            torch._amp_foreach_non_finite_check_and_unscale_([t for t in gradient if t is not None], found, one)
+            return kernel.is_finite(gradient)
         except (NotImplementedError, RuntimeError):  # a sparse one, or one that cannot be written to
             return by_norm(gradient)
-        if not found.item():
-            return True
-        found.zero_()
-        return False
 
-    return by_unscaling
-
-
-def suit_one_kernel(parameters: Sequence[Tensor]) -> bool:
-    """Whether calling kernels for gradients of these parameters takes longer than reading and writing them does.
-
-    Then GradScaler's kernel, which is called once for all tensors, is the quickest to look at them or to scale them.
-    """
-    few = len(parameters) > 1 and sum(p.numel() for p in parameters) <= _FEW
-    return few and all(p.is_cpu and p.dtype is _SINGLE for p in parameters)
+    return at_once
 
 
 def device_norm(gradient: Gradient) -> Tensor:

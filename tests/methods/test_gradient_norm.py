@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from lightning_async.methods import Gradient
+from lightning_async.methods.clipping import clipping_for
 from lightning_async.methods.gradient_norm import all_finite, finite_check_for, global_norm, norm_for
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -81,3 +82,15 @@ def test_the_norm_does_not_depend_on_how_it_is_chosen(make: Callable[[Tensor], T
     expected = math.sqrt(2 + sum(i * i for i in range(12)))
     assert global_norm(gradient) == pytest.approx(expected)
     assert norm_for([torch.ones(2), torch.ones(1), torch.ones(3, 4)])(gradient) == pytest.approx(expected)
+
+
+def test_the_default_dtype_does_not_matter() -> None:
+    gradient = [torch.ones(8, dtype=torch.float32), torch.ones(8, dtype=torch.float32)]
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert finite_check_for(gradient, owned=True)(gradient)
+        clipped = clipping_for(gradient, 2.0, owned=True)(gradient)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert clipped is gradient
+    assert global_norm(gradient) == pytest.approx(2.0)
