@@ -32,7 +32,7 @@ class ByGroup(Partition):
             :func:`read_labels`.
 
     Raises:
-        TypeError: if ``by`` is None; in ``assign`` if the dataset has no such groups.
+        TypeError: if ``by`` is none of these; in ``assign`` if the dataset has no such groups.
         ValueError: in ``assign`` if there are fewer groups than workers.
 
     Example:
@@ -42,10 +42,8 @@ class ByGroup(Partition):
     """
 
     def __init__(self, by: By = "groups") -> None:
-        if by is None:
-            raise TypeError("by=None: ByGroup needs a name, a position or a function of the sample")
         self.by = by
-        resolve_by(by)
+        resolve_by(by, none=False)
 
     @override
     def assign(self, dataset: Sized, num_workers: int, seed: int) -> list[IndexArray]:

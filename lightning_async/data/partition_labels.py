@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
+from lightning_async.arguments import shown
 from lightning_async.data.seeding import seeded
 from lightning_async.described import describe
 
@@ -52,7 +53,8 @@ def read_labels(dataset: Sized, by: By = None) -> LabelArray:
         Array of shape (len(dataset),): numbers, strings, or objects that can be hashed.
 
     Raises:
-        TypeError: if nothing of that name or position exists, or the values cannot be hashed.
+        TypeError: if ``by`` is of the wrong kind, nothing of that name or position exists, or the values cannot be
+            hashed.
         ValueError: if the values are not one discrete value per sample, or a function's name does not lead to one.
 
     Example:
@@ -65,12 +67,24 @@ def read_labels(dataset: Sized, by: By = None) -> LabelArray:
     return _read_samples(cast(_MapDataset, dataset), by) if stored is None else stored
 
 
-def resolve_by(by: By) -> By:
+def resolve_by(by: By, *, none: bool = True) -> By:
     """Import the function that a text ``package.module:function`` names, and return everything else as it is.
 
+    Args:
+        by: what was given.
+        none: whether it may be None, for the label.
+
     Raises:
-        ValueError: if it cannot be imported or is not a function.
+        TypeError: if it is no position, name or function.
+        ValueError: if the function cannot be imported or is not one.
     """
+    position = isinstance(by, int | np.integer) and not isinstance(by, bool)
+    if not (position or isinstance(by, str) or callable(by) or (none and by is None)):
+        label = ", or None for the label" if none else ""
+        raise TypeError(
+            "by must be a position (an integer), a name, a function of the sample or its name as "
+            f"package.module:function{label}, got {shown(by)}"
+        )
     if not isinstance(by, str) or ":" not in by:
         return by
     try:

@@ -1,7 +1,9 @@
 """Natural ownership: groups stay whole and are balanced by size."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,9 +74,16 @@ def test_fewer_groups_than_workers_is_a_value_error_with_both_numbers() -> None:
         ByGroup().assign(Roles(["a", "b", "a", "b"]), 3, seed=0)
 
 
-def test_none_is_refused_at_construction() -> None:
-    with pytest.raises(TypeError, match="by=None"):
-        ByGroup(by=None)
+@pytest.mark.parametrize("by", [None, True, 1.5, [0, 1, 2], {}, b"x"])
+def test_what_is_no_position_name_or_function_is_refused_at_construction(by: Any) -> None:
+    allowed = "by must be a position (an integer), a name, a function of the sample or its name as "
+    with pytest.raises(TypeError, match=re.escape(f"{allowed}package.module:function, got {by!r}")):
+        ByGroup(by)
+
+
+@pytest.mark.parametrize("by", ["role", 0, -1, np.int64(1), len, "builtins:len"])
+def test_positions_names_and_functions_are_taken(by: Any) -> None:
+    assert ByGroup(by).by is by
 
 
 def test_a_function_name_that_does_not_import_is_refused_at_construction() -> None:

@@ -1,5 +1,6 @@
 """Dirichlet label and size skew follow their law, and give up with a useful message."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,13 @@ def test_arguments_of_the_wrong_kind_are_refused_at_construction(
 ) -> None:
     with pytest.raises(TypeError, match=f"{list(arguments)[-1]} must be"):
         kind(**arguments)
+
+
+@pytest.mark.parametrize("by", [True, 1.5, [0, 1, 2], {}, b"x"])
+def test_where_no_label_can_be_is_refused_at_construction(by: Any) -> None:
+    allowed = "by must be a position .*, a name, a function of the sample .*, or None for the label, got "
+    with pytest.raises(TypeError, match=allowed + re.escape(repr(by))):
+        Dirichlet(alpha=1.0, by=by)
 
 
 def test_quantity_skew_sizes_have_the_dirichlet_variance() -> None:
