@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.core.hooks import DataHooks
 from lightning.pytorch.core.optimizer import (
     _configure_optimizers,
     _configure_schedulers_automatic_opt,
@@ -35,10 +36,11 @@ __all__ = [
     "configure_optimizers",
     "current_batch",
     "forget_training_loader",
+    "has_batch_hooks",
     "is_overridden",
     "logging_step",
-    "moves_batches_itself",
     "nodes_asked_for",
+    "owners_of_batch_hooks",
     "run_validation",
     "set_no_loss",
     "set_step_loss",
@@ -82,12 +84,19 @@ def forget_training_loader(trainer: Trainer) -> None:
     trainer.fit_loop._combined_loader = None
 
 
-def moves_batches_itself(trainer: Trainer, module: LightningModule) -> bool:
-    """Whether the module or its data module has a hook of its own for batches on their way to the device."""
+def owners_of_batch_hooks(trainer: Trainer, module: LightningModule) -> tuple[DataHooks, ...]:
+    """Who may have hooks for batches on their way to the device: the module, and its data module if there is one."""
     selector = trainer._data_connector._datahook_selector
-    owners = (module, None if selector is None else selector.datamodule)
-    hooks = ("transfer_batch_to_device", "on_after_batch_transfer")
-    return any(is_overridden(hook, owner) for hook in hooks for owner in owners)
+    data = None if selector is None else selector.datamodule
+    return (module,) if data is None else (module, data)
+
+
+def has_batch_hooks(owner: DataHooks) -> bool:
+    """Whether an owner has such a hook of its own now, in its class or on the object, whatever stands there."""
+    return (
+        getattr(owner.transfer_batch_to_device, "__func__", None) is not DataHooks.transfer_batch_to_device
+        or getattr(owner.on_after_batch_transfer, "__func__", None) is not DataHooks.on_after_batch_transfer
+    )
 
 
 def nodes_asked_for(trainer: Trainer) -> int:

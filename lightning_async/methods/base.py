@@ -61,6 +61,7 @@ class Method(ABC):
     """Whether the momentum that the method sets is the weight of an average: the optimizer's `averages_momentum`."""
 
     _message_bytes: float | None = None
+    _run: object = None  # stands for the run whose state the method holds
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

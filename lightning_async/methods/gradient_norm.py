@@ -13,6 +13,7 @@ from lightning_async.methods.base import Gradient
 from lightning_async.methods.one_kernel import OneKernel
 
 _SINGLE, _DOUBLE = torch.float32, torch.float64
+_TINY = 1e-30  # squares of single precision below it have lost digits
 
 
 def global_norm(gradient: Gradient) -> float:
@@ -40,7 +41,7 @@ def norm_for(parameters: Sequence[Tensor]) -> Callable[[Gradient], float]:
             squared = square(gradient)
         except (NotImplementedError, RuntimeError):  # a sparse one, or several devices
             squared = math.inf
-        return math.sqrt(squared) if squared < math.inf else _careful_norm(gradient)
+        return math.sqrt(squared) if _TINY < squared < math.inf else _careful_norm(gradient)
 
     return norm
 
@@ -114,7 +115,7 @@ def _square_by_norms(gradient: Gradient) -> float:
 
 
 def _careful_norm(gradient: Gradient) -> float:
-    """The norm where the quick way overflows, or cannot go."""
+    """The norm where the quick way overflows or underflows, or cannot go."""
     values = [(t.coalesce().values() if t.is_sparse else t).detach() for t in gradient if t is not None]
     values = [t.double() for t in values if t.numel()]
     if not values:

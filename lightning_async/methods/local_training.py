@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from torch import Tensor, nn
@@ -47,7 +48,7 @@ class LocalTraining:
         on_nonfinite: OnNonFinite = "discard",
         owned: bool = True,
     ) -> None:
-        self.method = method
+        self.method = method = copy(method)  # its state is that of one run
         self.cluster = cluster.start(sharded=sharded)
         self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.replicas = Replicas(parameters, optimizer, cluster.num_workers, module)

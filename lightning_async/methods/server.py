@@ -72,6 +72,8 @@ class ParameterServer:
         num_bytes = sum(p.numel() * p.element_size() for p in self.parameters)
         method.bind(num_coordinates, num_bytes / max(1, num_coordinates))
         method.reset()
+        self._run = method._run = object()
+        self._has_state = type(method).reset is not Method.reset
         self.cluster = cluster.start(
             method.message_bytes(cluster), sharded=sharded, gradients_per_job=method.local_steps
         )
@@ -143,7 +145,13 @@ class ParameterServer:
 
         Raises:
             NonFiniteGradientError: if a gradient is not finite and `on_nonfinite` is "raise".
+            RuntimeError: if the method has a state, and it is that of a run which has begun since.
         """
+        if self._has_state and self.method._run is not self._run:
+            raise RuntimeError(
+                f"this {type(self.method).__name__} object has begun another run since, and holds the state of that "
+                f"one: make a {type(self.method).__name__} for each run"
+            )
         step = self._pending or self.next_step()
         if len(step.jobs) == 1:
             gradient = self._gradient(step.jobs[0], 0, compute)

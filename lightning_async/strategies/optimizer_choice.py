@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.fabric.utilities.types import Optimizable
 from lightning.pytorch import LightningModule
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.utilities.types import LRSchedulerConfig
@@ -63,7 +64,8 @@ class OptimizerChoice:
 
         Raises:
             MisconfigurationException: if the module returns no optimizer, or several; or a scheduler whose optimizer is
-                being replaced; or if a scheduler that watches a metric is not told which one.
+                being replaced; if what takes their place makes something else than one; or if a scheduler that watches
+                a metric is not told which one.
         """
         configuration = ask_for_optimizers(module)
         if self.optimizer is None:
@@ -75,9 +77,13 @@ class OptimizerChoice:
             )
         check_not_frozen(module)
         optimizer = self.optimizer(_what_it_takes(self.optimizer, module))
+        if not isinstance(optimizer, Optimizable):
+            raise _made("optimizer", optimizer, "One optimizer for all parameters may have several parameter groups.")
         if self.lr_scheduler is None:
             return configure_optimizers(optimizer, module)
         scheduler = self.lr_scheduler(optimizer)
+        if not callable(getattr(scheduler, "step", None)):
+            raise _made("lr_scheduler", scheduler, "Return the scheduler.")
         config: Any = {"scheduler": scheduler, "interval": self.lr_scheduler_interval}
         if isinstance(scheduler, ReduceLROnPlateau):
             if not hasattr(scheduler, "monitor"):
@@ -88,6 +94,13 @@ class OptimizerChoice:
                 )
             config["monitor"] = scheduler.monitor
         return configure_optimizers({"optimizer": optimizer, "lr_scheduler": config}, module)
+
+
+def _made(name: str, made: object, remedy: str) -> MisconfigurationException:
+    return MisconfigurationException(
+        f"what the strategy was given as {name} must make one, but it returned an object of class "
+        f"{type(made).__name__}. {remedy}"
+    )
 
 
 def _modules_own(module: LightningModule, configuration: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:

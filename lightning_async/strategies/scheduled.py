@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -36,6 +36,10 @@ CHECKPOINT_KEY = "lightning_async"
 
 class Engine(Protocol):
     """What a strategy drives: a schedule, and all that it moves."""
+
+    @property
+    def method(self) -> Method | ReplicaMethod:
+        """The algorithm, which knows the size of the model."""
 
     parameters: list[Tensor]
     completed: int
@@ -113,6 +117,11 @@ class ScheduledStrategy(SimulatedStrategy):
         """Whether a second fit can go on with the engine of the first."""
         return list(map(id, engine.parameters)) == list(map(id, self._trained()))
 
+    @override
+    def _new_schedule(self) -> Iterator[Step]:
+        method = self.method if self._engine is None else self._engine.method
+        return method.steps(self.cluster.start(sharded=self.partition is not None))
+
     @property
     def logical_time(self) -> float:
         """Logical time of the last step that was made: the age of the model."""
@@ -143,6 +152,12 @@ class ScheduledStrategy(SimulatedStrategy):
         engine = self._engine
         goes_on = engine is not None and self._started_at + engine.completed == trainer.global_step > 0
         if not goes_on:
+            if engine is not None and trainer.global_step > 0:
+                rank_zero_warn(
+                    f"{type(self).__name__} has been in another Trainer since this one made its {trainer.global_step} "
+                    f"steps, and does not remember them: the schedule starts at step 0 and logical time 0. Give every "
+                    f"Trainer a strategy of its own, or continue from a checkpoint with ckpt_path."
+                )
             self._start_data()
         super().setup(trainer)
         self._randomness = JobRandomness(self.seed, self.root_device)
@@ -208,8 +223,8 @@ class ScheduledStrategy(SimulatedStrategy):
             self._warned = True
             rank_zero_warn(
                 f"a gradient of step {step.index} (logical time {step.time}) was not finite, or training_step returned "
-                f"None: it is left out. Such gradients are counted in strategy.{self._state_key}.nonfinite; this is "
-                f"said only once."
+                f"None: it is left out. What its forward pass did to buffers, such as the statistics of BatchNorm, "
+                f"stays. Such gradients are counted in strategy.{self._state_key}.nonfinite; this is said only once."
             )
         self._started = False
         self.last_step = step

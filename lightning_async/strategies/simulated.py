@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,14 +10,15 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.accelerators import Accelerator
+from lightning.pytorch.core.hooks import DataHooks
 from lightning.pytorch.plugins import CheckpointIO, Precision, TorchCheckpointIO
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from torch import Tensor
 from torch.optim import Optimizer
 from typing_extensions import override
 
-from lightning_async._compat import forget_training_loader, moves_batches_itself, use_device
-from lightning_async.arguments import count
+from lightning_async._compat import forget_training_loader, has_batch_hooks, owners_of_batch_hooks, use_device
+from lightning_async.arguments import random_seed
 from lightning_async.data import Partition
 from lightning_async.data.orders import Position
 from lightning_async.data.step_loader import StepLoader
@@ -58,7 +60,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self.method = method
         self.cluster = cluster
         self.partition = partition
-        self.seed = count("seed", seed, at_least=0)
+        self.seed = random_seed(seed)
         self._optimizer_choice = optimizer
         self._unused: dict[str, Any] | None = None
         self._played_on: Accelerator | None = None
@@ -66,7 +68,7 @@ class SimulatedStrategy(SingleDeviceStrategy):
         self._files: CheckpointIO | None = None
         self._step_loader: StepLoader | None = None
         self._one_batch = True  # a step has exactly one
-        self._in_place = False  # batches are where they are needed: Lightning would look at every one for nothing
+        self._hooks: tuple[DataHooks, ...] = ()
         self._resume_at: tuple[int, dict[int, Position]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,12 +169,11 @@ class SimulatedStrategy(SingleDeviceStrategy):
                 f"there are several training loaders ({type(loader).__name__}), but a job takes one mini-batch of one. "
                 f"Return a single DataLoader, for example over a dataset whose samples hold all parts."
             )
-        module = self._module
-        self._in_place = self.root_device.type == "cpu" and not moves_batches_itself(module.trainer, module)
+        self._hooks = owners_of_batch_hooks(self._module.trainer, self._module)
 
     @override
     def teardown(self) -> None:
-        self._in_place = False
+        self._hooks = ()
         super().teardown()
 
     @override
@@ -183,7 +184,9 @@ class SimulatedStrategy(SingleDeviceStrategy):
         return self._moved(batch, device, dataloader_idx)
 
     def _moved(self, batch: Any, device: torch.device | None, dataloader_idx: int) -> Any:
-        if self._in_place and _is_on_cpu(batch):
+        # On the CPU a batch is where it is needed, unless somebody has a say in it: Lightning's way there takes longer.
+        here = self._hooks and self.root_device.type == "cpu" and _is_on_cpu(batch)
+        if here and not any(map(has_batch_hooks, self._hooks)):
             return batch
         return super().batch_to_device(batch, device, dataloader_idx)
 
@@ -201,8 +204,9 @@ class SimulatedStrategy(SingleDeviceStrategy):
         """Owners of the data, if they are split."""
         return self.cluster.num_workers
 
+    @abstractmethod
     def _new_schedule(self) -> Iterator[Step]:
-        return self.method.steps(self.cluster.start(sharded=self.partition is not None))
+        """The schedule of the run, from its first step."""
 
     def _fingerprint(self) -> dict[str, Any]:
         """What a checkpoint must agree with to be continued."""

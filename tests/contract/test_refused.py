@@ -211,6 +211,20 @@ def test_a_scheduler_that_does_not_say_which_metric_it_watches() -> None:
     refused("lightning.pytorch.cli.ReduceLROnPlateau, monitor=", own=own)
 
 
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [(lambda p: [torch.optim.SGD(p[:1], lr=0.1), torch.optim.SGD(p[1:], lr=0.1)], "list"), (print, "NoneType")],
+    ids=["several", "none"],
+)
+def test_what_makes_no_optimizer(make, what: str) -> None:
+    refused(f"given as optimizer must make one, but it returned an object of class {what}", own={"optimizer": make})
+
+
+def test_what_makes_no_scheduler() -> None:
+    own = {"optimizer": lambda p: torch.optim.SGD(p, lr=0.1), "lr_scheduler": lambda optimizer: None}
+    refused("given as lr_scheduler must make one, but it returned an object of class NoneType", own=own)
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(torch.zeros(8, 2))
@@ -227,8 +241,9 @@ def test_a_partition_of_data_that_have_no_size() -> None:
         ({"method": None}, "method must be"),
         ({"cluster": FixedTimes([1.0])}, "SimulatedCluster"),
         ({"partition": 0.5}, "Dirichlet"),
-        ({"seed": -1}, "seed must be at least 0, got -1"),
-        ({"seed": 1.5}, "seed must be an integer of at least 0, got 1.5"),
+        ({"seed": -1}, r"seed must be an integer from 0 to 2\*\*64 - 1, got -1"),
+        ({"seed": 1.5}, r"seed must be an integer from 0 to 2\*\*64 - 1, got 1.5"),
+        ({"seed": 2**64}, r"seed must be an integer from 0 to 2\*\*64 - 1, got 18446744073709551616"),
         ({"on_nonfinite": "ignore"}, "on_nonfinite must be one of 'discard', 'raise', got 'ignore'"),
         ({"lr_scheduler": lambda optimizer: None}, "optimizer="),
         ({"lr_scheduler_interval": "hour"}, "'epoch' or 'step'"),

@@ -11,7 +11,10 @@ from contract_battery.running import differences, outcome, progress, quiet
 from contract_battery.table import OWN, REGISTERED_OWN, SHAPES
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, WeightedRandomSampler
 
+from lightning_async import Link, LocalSGDStrategy, ParameterServerStrategy, SimulatedCluster
 from lightning_async.data import Dirichlet, Shards
+from lightning_async.methods import ASGD, LocalSGD
+from lightning_async.simulation import FixedTimes
 
 every_shape = pytest.mark.parametrize("name", SHAPES)
 PLAIN = Images()
@@ -208,3 +211,16 @@ def test_an_owner_of_data_draws_from_its_own_shard_in_the_order_of_its_jobs(name
 def test_labels_of_the_battery_are_skewed_by_shards() -> None:
     owned = Shards(per_worker=1).assign(PLAIN, 4, 0)
     assert min(len({int(PLAIN.targets[i]) for i in shard}) for shard in owned) < CLASSES
+
+
+@pytest.mark.parametrize("replicas", [False, True], ids=["server", "replicas"])
+def test_owners_draw_on_a_link_that_messages_of_the_size_of_the_model_take_time_on(replicas: bool) -> None:
+    cluster = SimulatedCluster(FixedTimes([1.0, 1.5, 2.3]), Link(bandwidth=1e4))
+    arguments = {"cluster": cluster, "partition": Shards(per_worker=1)}
+    strategy = (
+        LocalSGDStrategy(LocalSGD(compute_window=4.0), **arguments)
+        if replicas
+        else ParameterServerStrategy(ASGD(), **arguments)
+    )
+    quiet(strategy=strategy, max_steps=12).fit(Classifier(), loader())
+    assert strategy.last_step.index == 11

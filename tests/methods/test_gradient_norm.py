@@ -84,6 +84,11 @@ def test_the_norm_does_not_depend_on_how_it_is_chosen(make: Callable[[Tensor], T
     assert norm_for([torch.ones(2), torch.ones(1), torch.ones(3, 4)])(gradient) == pytest.approx(expected)
 
 
+def test_norms_whose_squares_vanish_in_single_precision_are_exact() -> None:
+    assert global_norm([torch.full((4,), 1e-25)]) == pytest.approx(2e-25)
+    assert global_norm([torch.zeros(3), torch.tensor(0.0)]) == 0.0
+
+
 def test_the_default_dtype_does_not_matter() -> None:
     gradient = [torch.ones(8, dtype=torch.float32), torch.ones(8, dtype=torch.float32)]
     torch.set_default_dtype(torch.float64)

@@ -277,3 +277,23 @@ def test_there_must_be_something_to_train() -> None:
 def test_on_nonfinite_is_one_of_two() -> None:
     with pytest.raises(ValueError, match="'ignore'"):
         make(ASGD(), on_nonfinite="ignore")
+
+
+@pytest.mark.parametrize("method", [IASGD(), RingleaderASGD()], ids=repr)
+def test_the_state_of_a_method_belongs_to_the_run_that_began_last(method: Method) -> None:
+    first = make(method)
+    step(first)
+    second = make(method)
+    step(second)
+    with pytest.raises(RuntimeError, match=f"this {type(method).__name__} object has begun another run since"):
+        step(first)
+    step(second)
+
+
+def test_a_method_without_a_state_may_make_several_runs_at_once() -> None:
+    method = RingmasterASGD(3)
+    first, second, alone = make(method), make(method), make(RingmasterASGD(3))
+    for _ in range(9):
+        for server in (first, second, alone):
+            step(server)
+    assert first.logical_time == second.logical_time == alone.logical_time

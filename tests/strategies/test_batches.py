@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from lightning_async import LocalSGDStrategy, ParameterServerStrategy, SimulatedCluster
 from lightning_async.methods import ASGD, LOSCAR, RennalaSGD
@@ -112,3 +113,45 @@ def test_tensors_that_are_where_they_belong_are_not_looked_at(
     module = classifier()
     monkeypatch.setattr(type(module), "_apply_batch_transfer_handler", lambda *args, **kwargs: pytest.fail("looked"))
     fit(trainer, module, train_dataloaders=images())
+
+
+def doubled(batch: Any, dataloader_idx: int) -> Any:
+    return [2.0 * batch[0], batch[1]]
+
+
+class AsObject:
+    def __call__(self, batch: Any, dataloader_idx: int) -> Any:
+        return doubled(batch, dataloader_idx)
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize("how", ["function", "wrapped", "object"])
+def test_a_hook_on_the_object_is_asked(
+    classifier: type[LightningModule],
+    images: Callable[..., DataLoader],
+    trainer: Trainer,
+    jobs: int,
+    how: str,
+    when: str,
+) -> None:
+    class Watching(classifier):  # type: ignore[misc, valid-type]
+        def on_train_epoch_start(self) -> None:
+            if when == "during":
+                self.on_after_batch_transfer = hook(self)
+
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            largest.append(batch[0].abs().max().item())
+            return super().training_step(batch, batch_idx)
+
+    def hook(module: LightningModule) -> Callable[[Any, int], Any]:
+        if how == "wrapped":
+            return functools.wraps(module.on_after_batch_transfer)(doubled)
+        return AsObject() if how == "object" else doubled
+
+    largest: list[float] = []
+    module = Watching()
+    if when == "before":
+        module.on_after_batch_transfer = hook(module)
+    ones = TensorDataset(torch.ones(13, 1, 4, 4), torch.arange(13) % 3)
+    fit(trainer, module, train_dataloaders=DataLoader(ones, batch_size=3))
+    assert largest == [2.0] * jobs

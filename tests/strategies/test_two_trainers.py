@@ -49,6 +49,19 @@ def test_a_copy_of_a_strategy_that_was_used_starts_afresh(make, duplicate, class
     assert other.logical_time == strategy.logical_time > 0
 
 
+@pytest.mark.parametrize("make", [_server, _replicas])
+def test_whoever_comes_back_to_a_strategy_that_was_elsewhere_is_told(make, classifier, images, quiet):
+    strategy, module = make(), classifier()
+    first = quiet(strategy=strategy, max_steps=7)
+    first.fit(module, images())
+    quiet(strategy=strategy, max_steps=5).fit(classifier(), images())
+    first.fit_loop.epoch_loop.max_steps = 9
+    with pytest.warns(UserWarning, match="in another Trainer since this one made its 7 steps"):
+        first.fit(module, images())
+    assert first.global_step == 9
+    assert strategy.last_step.index == 1
+
+
 def test_each_trainer_has_its_own_precision(classifier, images, quiet):
     strategy = _server()
     quiet(strategy=strategy, max_steps=1).fit(classifier(), images())
