@@ -79,7 +79,7 @@ class FlatReplicas:
         """The copies without gaps, `(n, d)`: the rows themselves if there are none."""
         if self.rows.shape[1] == self.num_coordinates:
             return self.rows
-        return torch.cat([view.flatten(1) for view in self._split(self.rows)], dim=1)
+        return torch.cat([view.reshape(len(view), -1) for view in self._split(self.rows)], dim=1)
 
     def load(self, compact: Tensor) -> None:
         """Take over what `compact` returned."""
@@ -101,7 +101,7 @@ class FlatReplicas:
     def _split(self, rows: Tensor) -> list[Tensor]:
         """The tensors in one row, or in several at once (then with the copies as the first dimension)."""
         return [
-            rows.narrow(-1, int(offset), int(size)).view(*rows.shape[:-1], *shape)
+            rows.narrow(-1, int(offset), int(size)).view(rows.shape[:-1] + shape)
             for offset, size, shape in zip(self._offsets, self._sizes, self._shapes, strict=True)
         ]
 

@@ -1,0 +1,65 @@
+"""Which parameters and buffers have replicas under a Trainer, and which are refused."""
+
+import pytest
+import torch
+from torch import nn
+
+from lightning_async import Link, SimulatedCluster
+from lightning_async.methods import LOSCAR, DiLoCo, LocalSGD
+from lightning_async.simulation import FixedTimes, UniformTimes
+from lightning_async.strategies import LocalSGDStrategy
+
+_METHODS = {
+    "loscar": lambda: LOSCAR(0.5, compute_window=4.0),
+    "local_sgd": lambda: LocalSGD(4.0),
+    "diloco": lambda: DiLoCo(4.0),
+}
+
+
+def _strategy(name="loscar", times=(1.0, 1.5, 2.3)):
+    return LocalSGDStrategy(_METHODS[name](), SimulatedCluster(FixedTimes(list(times)), Link(latency=3.0)), seed=1)
+
+
+@pytest.fixture
+def scaled(classifier):
+    """With a scalar among its parameters, and one among its buffers."""
+
+    class Scaled(classifier):
+        def __init__(self, optimizer="momentum", dropout=0.4) -> None:
+            super().__init__(optimizer, dropout)
+            self.scale = nn.Parameter(torch.tensor(1.5))
+            self.register_buffer("mean", torch.tensor(0.0))
+
+        def loss(self, batch):
+            x, y = batch
+            if self.training:
+                self.mean.lerp_(x.mean(), 0.1)
+            return super().loss([(x - self.mean) * self.scale, y])
+
+    return Scaled
+
+
+@pytest.mark.parametrize("name", ["loscar", "local_sgd"])
+def test_a_scalar_of_one_worker_is_trained_as_by_plain_training(scaled, images, quiet, name):
+    modules = []
+    for strategy in (None, LocalSGDStrategy(_METHODS[name](), SimulatedCluster(UniformTimes(1), Link(latency=3.0)))):
+        modules.append(scaled("adamw", dropout=0.0))
+        quiet(max_steps=24, **({} if strategy is None else {"strategy": strategy})).fit(modules[-1], images())
+    plain, ours = (module.state_dict() for module in modules)
+    assert ours["scale"].shape == ()
+    assert abs(ours["scale"].item() - 1.5) > 0.01
+    assert all(torch.equal(plain[key], ours[key]) for key in plain)
+
+
+@pytest.mark.parametrize("name", _METHODS)
+def test_a_scalar_is_continued_bit_for_bit_from_a_checkpoint(scaled, images, quiet, tmp_path, name):
+    def run(steps, **arguments):
+        trainer = quiet(strategy=_strategy(name), max_steps=steps)
+        trainer.fit(scaled("adamw"), images(), **arguments)
+        return trainer
+
+    run(11).save_checkpoint(tmp_path / "11.ckpt")
+    whole, resumed = run(30), run(30, ckpt_path=tmp_path / "11.ckpt")
+    assert torch.equal(whole.strategy.replicas, resumed.strategy.replicas)
+    assert torch.equal(whole.model.mean, resumed.model.mean)
+    torch.testing.assert_close(whole.model.scale, whole.strategy.replicas[:, 0].mean(), rtol=0, atol=1e-7)
