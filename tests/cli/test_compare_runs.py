@@ -82,6 +82,7 @@ def test_every_replica_method_runs_on_the_cluster_of_the_comparison(
     assert (result.end_time, result.steps[-1]) == (20.0, steps)
 
 
+STRATEGY = "trainer.strategy.init_args"
 NEVER = {
     "class_path": "lightning_async.simulation.FixedTimes",
     "init_args": {"times": [float("inf"), float("inf")]},
@@ -110,6 +111,14 @@ NOBODY = {"class_path": "lightning_async.simulation.TwoSpeedTimes", "init_args":
         ({"cluster": {"times": NEVER}}, "all/asgd/seed 0: the configuration is not usable: "),
         ({"cluster": {"times": NOBODY}}, "not usable: cluster.times.num_workers must be at least 1, got 0\n"),
         ({"overrides": {"model.init_args.factor": "long"}}, "not usable: model.factor: expected float, got 'long'\n"),
+        (
+            {"methods": {"asgd": {"overrides": {f"{STRATEGY}.method": {"class_path": "LocalSGD"}}}}},
+            "not usable: method: 'LocalSGD' is no Method: LocalSGDStrategy takes it, ParameterServerStrategy one of ",
+        ),
+        (
+            {"methods": {"asgd": {"overrides": {f"{STRATEGY}.partition": {"class_path": "Dirichle"}}}}},
+            "not usable: partition: there is no Partition 'Dirichle'; did you mean 'Dirichlet'?",
+        ),
         ({"overrides": {"trainer.nope": 1}}, "not usable: Group 'trainer' does not accept option 'nope'\n"),
     ],
 )

@@ -103,6 +103,73 @@ def test_a_mistake_in_an_argument_is_told_in_a_line(
     assert capsys.readouterr().err == message
 
 
+METHODS = (
+    "ASGD, ClippedASGD, DelayAdaptiveASGD, FedBuff, GradientCoding, IASGD, MaleniaSGD, MinibatchSGD, "
+    "ParameterAgnosticRingmaster, RennalaSGD, RingleaderASGD, RingmasterASGD"
+)
+PARTITIONS = "ByGroup, Dirichlet, IID, QuantitySkew, Shards"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (f"{STRATEGY}.method=ASDG", f"method: there is no Method 'ASDG'; did you mean 'ASGD'? (known: {METHODS})"),
+        (
+            f"{STRATEGY}.method=lightning_async.methods.ASDG",
+            f"method: there is no Method 'lightning_async.methods.ASDG'; did you mean 'ASGD'? (known: {METHODS})",
+        ),
+        (
+            f"{STRATEGY}.partition=Dirichle",
+            f"partition: there is no Partition 'Dirichle'; did you mean 'Dirichlet'? (known: {PARTITIONS})",
+        ),
+        (
+            f"{STRATEGY}.method=LocalSGD",
+            "method: 'LocalSGD' is no Method: LocalSGDStrategy takes it, ParameterServerStrategy one of " + METHODS,
+        ),
+        (
+            f"{STRATEGY}.method=lightning_async.methods.LocalSGD",
+            "method: 'lightning_async.methods.LocalSGD' is no Method: LocalSGDStrategy takes it, "
+            f"ParameterServerStrategy one of {METHODS}",
+        ),
+        (f"{STRATEGY}.partition=ASGD", f"partition: 'ASGD' is no Partition; known: {PARTITIONS}"),
+    ],
+)
+def test_a_class_that_does_not_belong_there_is_named_with_those_that_do(
+    configs: Path, capsys: pytest.CaptureFixture[str], argument: str, message: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*arguments(configs, "fit"), argument])
+    assert capsys.readouterr().err == f"lightning-async fit: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (
+            f"{STRATEGY}.cluster.init_args.times.class_path=TwoSpeedTime",
+            "cluster.times: there is no WorkerTimes 'TwoSpeedTime'; did you mean 'TwoSpeedTimes'? (known: ",
+        ),
+        ("--optimizer=SDG", "optimizer: there is no Optimizer 'SDG'; did you mean 'SGD'? (known: "),
+        ("--model=TinyModul", "model: there is no LightningModule 'TinyModul'; "),
+        (
+            "--trainer.callbacks+=LogicalTimeMonitr",
+            "trainer.callbacks: there is no Callback 'LogicalTimeMonitr'; did you mean 'LogicalTimeMonitor'? (known: ",
+        ),
+        (
+            "--trainer.strategy.class_path=ParameterServerStrateg",
+            "trainer.strategy: there is no Strategy 'ParameterServerStrateg'; did you mean 'ParameterServerStrategy'? ",
+        ),
+        ("--model=no_such_module.Model", "model: No module named 'no_such_module'\n"),
+    ],
+)
+def test_a_mistyped_class_is_named_with_the_nearest_wherever_it_stands(
+    configs: Path, capsys: pytest.CaptureFixture[str], argument: str, message: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*arguments(configs, "fit"), argument])
+    assert capsys.readouterr().err.startswith(f"lightning-async fit: {message}")
+
+
 def test_a_class_that_cannot_be_built_is_told_by_its_argument(configs: Path) -> None:
     times = f"{STRATEGY}.cluster.init_args.times.init_args.num_workers=0"
     with pytest.raises(ValueError, match=r"^cluster\.times\.num_workers must be at least 1, got 0$"):
