@@ -9,6 +9,7 @@ from contextlib import suppress
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defined]  # documented, but not in __all__
 
 from lightning_async.methods.masks import Indices
 
@@ -58,7 +59,7 @@ class FlatReplicas:
         """The copies, `(n, d)` with gaps."""
         for view, tensor in zip(self._split(self.rows), tensors, strict=True):
             view.copy_(tensor.detach())
-        self._views = [self._split(row) for row in self.rows]
+        self._views = [self.split(row) for row in self.rows]
 
     def views(self, replica: int) -> list[Tensor]:
         """The tensors of one copy, as views."""
@@ -66,7 +67,8 @@ class FlatReplicas:
 
     def split(self, row: Tensor) -> list[Tensor]:
         """The tensors of a row of somebody else, as views."""
-        return self._split(row)
+        views = self._split(row)
+        return [_without_offset(view) for view in views] if row.is_cpu else views
 
     def positions(self, indices: Indices) -> Tensor:
         """Where in a row coordinates are that are counted without gaps; both ascending."""
@@ -104,6 +106,15 @@ class FlatReplicas:
             rows.narrow(-1, int(offset), int(size)).view(rows.shape[:-1] + shape)
             for offset, size, shape in zip(self._offsets, self._sizes, self._shapes, strict=True)
         ]
+
+
+def _without_offset(view: Tensor) -> Tensor:
+    """The same memory, as a tensor that begins where its storage does.
+
+    On the CPU, torch (2.14) adds coalesced sparse gradients at twice the offset that a tensor has in its storage.
+    """
+    alone: Tensor = from_dlpack(to_dlpack(view.view(-1)))
+    return alone.view(view.shape)
 
 
 def _zeros(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:

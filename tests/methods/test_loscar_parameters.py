@@ -46,3 +46,32 @@ def test_a_scalar_trains_as_a_vector_of_one(name):
     replicas = [_train(name, [x], lambda job, x=x: [x.clone()]) for x in (scalar, vector)]
     assert torch.equal(*replicas)
     assert scalar.item() == vector.item() < 2.0
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_sparse_gradients_are_added_where_they_belong(shape):
+    flat = FlatReplicas([torch.zeros(16), torch.zeros(shape), torch.zeros(64)], 3)
+    average = flat.mean()
+    gradient = torch.ones(shape).to_sparse()
+    for row, views in [(flat.rows[0], flat.views(0)), (average, flat.split(average))]:
+        views[1].add_(gradient, alpha=2.0)
+        assert row.nonzero().flatten().tolist() == list(range(16, 16 + gradient._nnz()))
+        assert torch.equal(views[1], torch.full(shape, 2.0))
+    assert all(view.storage_offset() == 0 for replica in range(3) for view in flat.views(replica))
+
+
+def test_views_have_the_strides_of_tensors_of_their_own():
+    tensors = [torch.zeros(shape) for shape in [(), (1, 3), (3, 1, 2), (1, 1), (0, 3)]]
+    flat = FlatReplicas(tensors, 2)
+    assert [view.stride() for view in flat.views(1)] == [tensor.stride() for tensor in tensors]
+
+
+@pytest.mark.parametrize("name", _METHODS)
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_sparse_gradients_train_like_dense_ones(name, momentum):
+    ends = []
+    for convert in (torch.Tensor.to_sparse, torch.clone):
+        x, y = torch.linspace(1.0, 3.0, 3), torch.ones(4, 2)
+        gradient = lambda job, x=x, y=y, convert=convert: [convert(x * (job.worker + 1)), convert(y)]  # noqa: E731
+        ends.append(_train(name, [x, y], gradient, steps=100, momentum=momentum))
+    torch.testing.assert_close(*ends, rtol=1e-6, atol=1e-6)

@@ -63,3 +63,60 @@ def test_a_scalar_is_continued_bit_for_bit_from_a_checkpoint(scaled, images, qui
     assert torch.equal(whole.strategy.replicas, resumed.strategy.replicas)
     assert torch.equal(whole.model.mean, resumed.model.mean)
     torch.testing.assert_close(whole.model.scale, whole.strategy.replicas[:, 0].mean(), rtol=0, atol=1e-7)
+
+
+def _gathering(classifier, optimizer, sparse, coalesced):
+    """Every sample has a weight, which is all that is trained."""
+
+    class Gathering(classifier):
+        def __init__(self) -> None:
+            super().__init__(dropout=0.0)
+            self.network.requires_grad_(False)
+            self.bias = nn.Parameter(torch.zeros(20))
+            self.weight = nn.Parameter(torch.ones(40))
+            if coalesced:
+                self.weight.register_hook(torch.Tensor.coalesce)
+
+        def training_step(self, batch, batch_idx):
+            index = (batch[0].flatten(1).abs().sum(1) * 2).long().clamp(max=39)
+            return (torch.gather(self.weight, 0, index, sparse_grad=sparse) - index / 40).square().mean()
+
+        def configure_optimizers(self):
+            return optimizer([self.weight])
+
+    return Gathering()
+
+
+@pytest.mark.parametrize("coalesced", [True, False])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda parameters: torch.optim.SGD(parameters, lr=0.5, momentum=0.9),
+        lambda parameters: torch.optim.Adagrad(parameters, lr=0.1),
+        lambda parameters: torch.optim.SparseAdam(parameters, lr=0.1),
+    ],
+    ids=["sgd", "adagrad", "sparse-adam"],
+)
+def test_vectors_with_sparse_gradients_are_trained_as_by_plain_training(
+    classifier, images, quiet, optimizer, coalesced
+):
+    weights = []
+    for strategy in (None, _strategy("local_sgd", times=[1.0])):
+        module = _gathering(classifier, optimizer, sparse=True, coalesced=coalesced)
+        quiet(max_steps=24, **({} if strategy is None else {"strategy": strategy})).fit(module, images())
+        weights.append(module.weight)
+    assert torch.equal(*weights)
+    assert (weights[0] != 1.0).any()
+
+
+@pytest.mark.parametrize("coalesced", [True, False])
+def test_sparse_and_dense_gradients_of_a_vector_train_the_same_replicas(classifier, images, quiet, coalesced):
+    replicas = []
+    for sparse in (True, False):
+        module, strategy = (
+            _gathering(classifier, lambda p: torch.optim.SGD(p, lr=0.5), sparse, sparse and coalesced),
+            _strategy(),
+        )
+        quiet(strategy=strategy, max_steps=60).fit(module, images())
+        replicas.append(strategy.replicas)
+    torch.testing.assert_close(*replicas)
