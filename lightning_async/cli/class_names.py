@@ -110,7 +110,7 @@ def _classes(hint: object) -> Iterator[type]:
         yield hint
 
 
-def _concrete(base: type) -> Iterator[type]:
+def _concrete(base: type[object]) -> Iterator[type[object]]:
     if not (inspect.isabstract(base) or base.__name__.startswith("_") or "<locals>" in base.__qualname__):
         yield base
     for cls in base.__subclasses__():
