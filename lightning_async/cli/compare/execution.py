@@ -23,6 +23,7 @@ from lightning_async.cli.compare.schema import Target, Wandb
 from lightning_async.cli.training import TrainingCLI
 
 CHECKPOINT = "resume"
+_PARTS = ("pytorch-lightning_version", "state_dict", "optimizer_states", "lr_schedulers", "loops", "callbacks")
 
 
 def execute(
@@ -107,14 +108,21 @@ def usable_checkpoint(folder: Path) -> tuple[Path | None, bool]:
     # Hyper-parameters may be objects of any class. This run has written the file, so that all of it can be loaded.
     for weights_only in (True, False):
         try:
-            torch.load(path, weights_only=weights_only, map_location="cpu")
+            _check_parts(torch.load(path, weights_only=weights_only, map_location="cpu"))
             return path, weights_only
         except Exception as error:
             reason = error
-    # Half a checkpoint, after a power cut say, is worth no more than none: the run starts afresh.
+    # Half a checkpoint, after a power cut say, or a file of something else is worth no more than none: the run starts
+    # afresh.
     print(f"{path} cannot be read ({type(reason).__name__}: {reason}): it is removed, and the run starts afresh")
     path.unlink()
     return None, True
+
+
+def _check_parts(content: object) -> None:
+    missing = [part for part in _PARTS if not isinstance(content, dict) or part not in content]
+    if missing:
+        raise ValueError(f"it is no checkpoint of a run, for it has no {', '.join(missing)}")
 
 
 def _wandb_logger(wandb: Wandb, folder: Path, key: str, group: str, name: str) -> WandbLogger:
