@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from lightning_async.simulation import Job
@@ -54,7 +56,10 @@ def job_seed(seed: int, worker: int, number: int) -> int:
 
 
 class JobRandomness:
-    """Torch's randomness inside jobs, each of which has a seed of its own.
+    """Torch's randomness inside jobs, each of which has a seed of its own, and the global states around them.
+
+    Between jobs anybody may draw: hooks of a module, callbacks. These draws are a stream that goes on from job to job,
+    and with a run that is resumed (`state_dict`).
 
     Args:
         seed: the run's seed.
@@ -83,6 +88,31 @@ class JobRandomness:
         finally:
             for generator, state in zip(self._generators, states):  # noqa: B905  around every gradient
                 generator.set_state(state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Global states of torch, numpy and `random`, in tensors and built-in types."""
+        version, numbers, gauss = random.getstate()
+        legacy: Any = np.random.get_state(legacy=False)
+        return {
+            "torch": [generator.get_state() for generator in self._generators],
+            "python": [version, list(numbers), gauss],
+            "numpy": _without_arrays(legacy),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Set the global states; those of devices that are not here are left out."""
+        for generator, tensor in zip(self._generators, state["torch"], strict=False):
+            generator.set_state(tensor.cpu())
+        version, numbers, gauss = state["python"]
+        random.setstate((version, tuple(numbers), gauss))
+        if state["numpy"]["bit_generator"] == np.random.get_state(legacy=False)["bit_generator"]:
+            np.random.set_state(state["numpy"])
+
+
+def _without_arrays(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_arrays(item) for key, item in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _signed(seed: int) -> int:

@@ -40,6 +40,9 @@ def check_saved_state(state: Mapping[str, Any], key: str, engine: str, global_st
     for part in (engine, "data"):
         if not isinstance(state.get(part), Mapping):
             _damaged(f"its entry {key!r} has no {part!r}")
+    drawn = state.get("random_states")
+    if drawn is not None and not (isinstance(drawn, Mapping) and {"torch", "python", "numpy"} <= set(drawn)):
+        _damaged("the states of the random generators are not whole")
     completed, started_at = state[engine].get("completed"), state.get("started_at")
     if isinstance(completed, bool) or not isinstance(completed, int) or completed < 0:
         _damaged(f"the number of steps made must be an integer >= 0, and is {completed!r}")

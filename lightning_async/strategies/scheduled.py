@@ -94,6 +94,7 @@ class ScheduledStrategy(SimulatedStrategy):
         self._size_before: Mapping[str, int | None] = {}
         self._heed_again: Callable[[], None] | None = None
         self._randomness: JobRandomness
+        self._random_states: dict[str, Any] | None = None  # to go on with
         self._scaler: torch.amp.GradScaler | None = None
 
     @property
@@ -147,7 +148,7 @@ class ScheduledStrategy(SimulatedStrategy):
             super().setup(trainer)
             return
         self._check_trainer(trainer)
-        self._size_before = {}
+        self._size_before, self._random_states = {}, None
         # A second fit of the same module continues the first, as the Trainer's own counters do.
         engine = self._engine
         goes_on = engine is not None and self._started_at + engine.completed == trainer.global_step > 0
@@ -182,6 +183,9 @@ class ScheduledStrategy(SimulatedStrategy):
         loader = self._step_loader
         if loader is None:
             return
+        if self._random_states is not None:
+            self._randomness.load_state_dict(self._random_states)
+            self._random_states = None
         warn_if_changed(self._size_before, loader.size)
         self._size_before = {}
         if loader.keeps_position:
@@ -239,6 +243,7 @@ class ScheduledStrategy(SimulatedStrategy):
                 "run": self._fingerprint(),
                 "started_at": self._started_at,
                 "size": loader.size if loader is not None else {},
+                "random_states": self._randomness.state_dict(),
                 self._state_key: self._engine.state_dict(),
                 "data": {shard: tuple(at) for shard, at in loader.positions.items()} if loader is not None else {},
             }
@@ -269,5 +274,6 @@ class ScheduledStrategy(SimulatedStrategy):
         self._start_data(completed, state["data"])
         self._start(checkpoint["global_step"] - completed)
         self._size_before = state.get("size", {})
+        self._random_states = state.get("random_states")
         if self._engine is not None:
             load_engine(self._engine.load_state_dict, state[self._state_key])

@@ -21,9 +21,11 @@ from lightning_async._compat import forget_training_loader, has_batch_hooks, own
 from lightning_async.arguments import random_seed
 from lightning_async.data import Partition
 from lightning_async.data.orders import Position
+from lightning_async.data.seeding import seeded
 from lightning_async.data.step_loader import StepLoader
 from lightning_async.methods import Method
 from lightning_async.methods.replica_method import ReplicaMethod
+from lightning_async.randomness import derived_seed
 from lightning_async.simulation import SimulatedCluster, Step
 from lightning_async.strategies.checks import check_optimized
 from lightning_async.strategies.optimizer_choice import OptimizerChoice
@@ -180,14 +182,17 @@ class SimulatedStrategy(SingleDeviceStrategy):
     def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:
         """Move a batch to the device; of a step with several mini-batches, each of them by itself."""
         if not self._one_batch and self._module.trainer.training:
-            return [self._moved(part, device, dataloader_idx) for part in batch]
+            return [self._moved(part, device, dataloader_idx, position) for position, part in enumerate(batch)]
         return self._moved(batch, device, dataloader_idx)
 
-    def _moved(self, batch: Any, device: torch.device | None, dataloader_idx: int) -> Any:
-        # On the CPU a batch is where it is needed, unless somebody has a say in it: Lightning's way there takes longer.
-        here = self._hooks and self.root_device.type == "cpu" and _is_on_cpu(batch)
-        if here and not any(map(has_batch_hooks, self._hooks)):
-            return batch
+    def _moved(self, batch: Any, device: torch.device | None, dataloader_idx: int, position: int = 0) -> Any:
+        if self._hooks and not any(map(has_batch_hooks, self._hooks)):
+            # On the CPU a batch is where it is needed, and Lightning's way to see that takes longer.
+            if self.root_device.type == "cpu" and _is_on_cpu(batch):
+                return batch
+        elif self._step_loader is not None and self._module.trainer.training:
+            with seeded(derived_seed(self.seed, "transfer", self._step_loader.completed, position)):
+                return super().batch_to_device(batch, device, dataloader_idx)
         return super().batch_to_device(batch, device, dataloader_idx)
 
     @property
