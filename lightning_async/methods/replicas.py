@@ -52,6 +52,9 @@ class Replicas:
         self.optimizer = optimizer
         self.num_optimized = sum(len(group["params"]) for group in optimizer.param_groups)
         """Number of tensors that the optimizer steps."""
+        own = set(map(id, self.parameters))
+        self.shared = [p for group in optimizer.param_groups for p in group["params"] if id(p) not in own]
+        """Those of them of which there are no replicas; they must not have gradients."""
         self._states = [optimizer.state, *(_copied(optimizer.state) for _ in self.flat.rows[1:])]
 
     def enter(self, replica: int) -> None:

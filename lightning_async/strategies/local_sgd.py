@@ -21,7 +21,12 @@ from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.simulation import SimulatedCluster
 from lightning_async.strategies.optimizer_choice import OptimizerChoice, SchedulerInterval
-from lightning_async.strategies.replica_checks import check_replica_parameters, check_replica_trainer
+from lightning_async.strategies.replica_checks import (
+    check_registered,
+    check_replica_parameters,
+    check_replica_trainer,
+    check_still_frozen,
+)
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
 
@@ -127,6 +132,7 @@ class LocalSGDStrategy(ScheduledStrategy):
 
     @override
     def _trained(self) -> list[Tensor]:
+        check_registered(self.optimizers[0], self._module)
         return [p for p in self._module.parameters() if p.requires_grad]
 
     @override
@@ -191,6 +197,7 @@ class LocalSGDStrategy(ScheduledStrategy):
 
         def run() -> Tensor | None:
             loss = closure()
+            check_still_frozen(local.replicas.shared, self._module)
             # With a scaler, an overflow is the scaler's to see and to handle.
             if loss is None or (self._scaler is None and not local.is_finite([p.grad for p in local.parameters])):
                 local.refuse_gradient()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import (
@@ -10,6 +12,7 @@ from lightning.pytorch.callbacks import (
     StochasticWeightAveraging,
     WeightAveraging,
 )
+from torch import Tensor
 from torch.optim import Optimizer
 
 from lightning_async.methods.local_training import LocalTraining
@@ -55,6 +58,39 @@ def check_replica_parameters(optimizer: Optimizer, local: LocalTraining) -> None
     """
     if sum(len(group["params"]) for group in optimizer.param_groups) != local.replicas.num_optimized:
         raise MisconfigurationException(_GROWING.format(what="the module has added or removed"))
+
+
+def check_registered(optimizer: Optimizer, module: LightningModule) -> None:
+    """Refuse an optimizer of trainable tensors that are no parameters of the module.
+
+    Raises:
+        MisconfigurationException: with the shape of the first of them.
+    """
+    own = set(map(id, module.parameters()))
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            if p.requires_grad and id(p) not in own:
+                raise MisconfigurationException(
+                    f"{type(optimizer).__name__} trains a tensor of shape {tuple(p.shape)} that is no parameter of "
+                    f"{type(module).__name__}, of which there are no replicas. Make it an attribute of the module, as "
+                    f"an nn.Parameter or in an nn.Module, nn.ParameterList or nn.ModuleList, before the fit."
+                )
+
+
+def check_still_frozen(shared: Sequence[Tensor], module: LightningModule) -> None:
+    """Refuse gradients of the optimizer's parameters that were frozen when the run began.
+
+    Args:
+        shared: parameters without replicas.
+        module: their owner.
+
+    Raises:
+        MisconfigurationException: with the name of the first that has a gradient.
+    """
+    for p in shared:
+        if p.grad is not None:
+            name = next((name for name, parameter in module.named_parameters() if parameter is p), "a tensor")
+            raise MisconfigurationException(_GROWING.format(what=f"{name} has been unfrozen, and joins the"))
 
 
 def _accumulation(name: str, number: int) -> str:

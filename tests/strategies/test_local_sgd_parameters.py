@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from torch import nn
 
 from lightning_async import Link, SimulatedCluster
@@ -120,3 +121,46 @@ def test_sparse_and_dense_gradients_of_a_vector_train_the_same_replicas(classifi
         quiet(strategy=strategy, max_steps=60).fit(module, images())
         replicas.append(strategy.replicas)
     torch.testing.assert_close(*replicas)
+
+
+def test_a_part_that_is_unfrozen_during_training_is_refused(classifier, images, quiet):
+    class Unfreezing(classifier):
+        def on_train_batch_start(self, batch, batch_idx) -> None:
+            self.network[0].requires_grad_(self.global_step >= 5)
+
+    module = Unfreezing()
+    module.network[0].requires_grad_(False)
+    start, trainer = module.network[0].weight.clone(), quiet(strategy=_strategy(), max_steps=20)
+    with pytest.raises(MisconfigurationException, match=r"network\.0\.weight has been unfrozen.*Train in two fits"):
+        trainer.fit(module, images())
+    assert trainer.global_step == 5
+    assert torch.equal(module.network[0].weight, start)
+
+
+def test_the_parts_are_trained_in_two_fits(classifier, images, quiet):
+    module = classifier()
+    module.network[0].requires_grad_(False)
+    start = module.network[0].weight.clone()
+    quiet(strategy=_strategy(), max_steps=5).fit(module, images())
+    assert torch.equal(module.network[0].weight, start)
+    module.network[0].requires_grad_(True)
+    strategy = _strategy()
+    quiet(strategy=strategy, max_steps=5).fit(module, images())
+    assert strategy.replicas.shape[1] == sum(p.numel() for p in module.parameters())
+    assert not torch.equal(module.network[0].weight, start)
+
+
+def test_trainable_tensors_that_the_module_does_not_own_are_refused_before_training(classifier, images, quiet):
+    class Hidden(classifier):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = [torch.zeros(3, requires_grad=True)]
+
+        def training_step(self, batch, batch_idx):
+            raise AssertionError("training has begun")
+
+        def configure_optimizers(self):
+            return torch.optim.SGD([*self.parameters(), *self.hidden], lr=0.1)
+
+    with pytest.raises(MisconfigurationException, match=r"SGD trains a tensor of shape \(3,\).*Hidden.*attribute"):
+        quiet(strategy=_strategy(), max_steps=5).fit(Hidden(), images())
