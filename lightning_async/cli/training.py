@@ -15,6 +15,7 @@ from typing_extensions import override
 import lightning_async.methods  # noqa: F401  (makes short class names available)
 from lightning_async.callbacks import LogicalTimeMonitor
 from lightning_async.cli.messages import innermost
+from lightning_async.cli.saved_config import SaveConfig, run_folder
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class TrainingCLI(LightningCLI):
         ]
         print("; ".join([steps, *measured]))
         checkpoint = getattr(trainer.checkpoint_callback, "best_model_path", "")
-        for name, place in (("Checkpoint", checkpoint), ("Log", trainer.log_dir)):
+        for name, place in (("Checkpoint", checkpoint), ("Log", run_folder(trainer))):
             if place:
                 print(f"{name}: {place}")
 
@@ -107,7 +108,7 @@ def run_training_command(arguments: list[str]) -> None:
     try:
         TrainingCLI(
             args=arguments,
-            save_config_kwargs={"overwrite": True},
+            save_config_callback=SaveConfig,
             parser_kwargs={
                 "prog": "lightning-async",
                 "description": "Train any LightningModule asynchronously on a simulated heterogeneous cluster.",

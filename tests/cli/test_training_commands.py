@@ -58,14 +58,33 @@ def test_registered_strategy_names_work_on_the_command_line(configs: Path) -> No
     assert main([*words, "--trainer.max_steps=3", "--trainer.enable_progress_bar=false"]) == 0
 
 
-def test_wandb_offline_works_twice_in_the_same_folder(configs: Path, tmp_path: Path) -> None:
+def test_wandb_offline_works_twice_in_the_same_folder(
+    configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "config.yaml"
+    own.write_text("# written by the user\n")
     wandb = ["--trainer.logger=WandbLogger", "--trainer.logger.offline=true", "--trainer.max_steps=3"]
+    kept = ["--trainer.enable_checkpointing=true", "--trainer.callbacks+=LogicalTimeMonitor"]
     for _ in range(2):
-        assert main([*arguments(configs, "fit"), *wandb, "--trainer.callbacks+=LogicalTimeMonitor"]) == 0
+        assert main([*arguments(configs, "fit"), *wandb, *kept]) == 0
         import wandb as client
 
         client.finish()
     assert len(list(tmp_path.glob("wandb/offline-run-*"))) == 2
+    saved = [path for path in tmp_path.rglob("config.yaml") if path != own and "wandb" not in path.parts]
+    assert sorted(path.parent for path in saved) == sorted(path.parents[1] for path in tmp_path.rglob("*.ckpt"))
+    assert len(saved) == 2
+    assert own.read_text() == "# written by the user\n"
+    log = capsys.readouterr().out.splitlines()[-1].removeprefix("Log: ")
+    assert Path(log).resolve() in {path.parent for path in saved}
+
+
+def test_without_a_logger_nothing_is_written(configs: Path, tmp_path: Path) -> None:
+    own = tmp_path / "config.yaml"
+    own.write_text("# written by the user\n")
+    assert main([*arguments(configs, "fit"), "--trainer.logger=false", "--trainer.max_steps=3"]) == 0
+    assert own.read_text() == "# written by the user\n"
+    assert [path for path in tmp_path.rglob("*.yaml") if not path.is_relative_to(configs)] == [own]
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["compare", "--help"], ["fit", "--help"]])
