@@ -159,11 +159,15 @@ class LocalSGDStrategy(ScheduledStrategy):
     @override
     def on_train_start(self) -> None:
         super().on_train_start()
-        limit, local = self._module.trainer.max_steps, self._fitting
-        if local.completed == 0 and 0 <= limit < len(local.round.steps):
+        trainer, local = self._module.trainer, self._fitting
+        # Infinite or negative if the length of the data is not known, and nothing else limits the fit.
+        steps = trainer.estimated_stepping_batches - trainer.global_step
+        if local.completed == 0 and 0 <= steps < len(local.round.steps):
+            by_steps = trainer.estimated_stepping_batches == trainer.max_steps
+            limit = f"max_steps={trainer.max_steps}" if by_steps else f"max_epochs={trainer.max_epochs}"
             rank_zero_warn(
-                f"Trainer(max_steps={limit}) ends before replicas are merged for the first time: the first round has "
-                f"{len(local.round.steps)} local steps, and ends at logical time {local.round.end:g} "
+                f"Trainer({limit}) ends before replicas are merged for the first time, after {steps} local steps: the "
+                f"first round has {len(local.round.steps)}, and ends at logical time {local.round.end:g} "
                 f"({self.method!r}, {self.cluster.link!r})."
             )
 

@@ -193,22 +193,6 @@ def test_methods_are_given_to_their_own_strategy():
         ParameterServerStrategy(LocalSGD(1.0), cluster)
 
 
-def test_a_link_so_slow_that_no_round_fits_into_the_budget_is_reported_before_training(classifier, images, quiet):
-    class Untouched(classifier):
-        def training_step(self, batch, batch_idx):
-            raise AssertionError("training has begun")
-
-    cluster = SimulatedCluster(UniformTimes(2), Link(bandwidth=0.1))
-    strategy = LocalSGDStrategy(LOSCAR(0.5, compute_window=2.0), cluster)
-    with pytest.raises(MisconfigurationException, match=r"after the budget of 100.*bandwidth=0\.1"):
-        quiet(strategy=strategy, max_steps=4, callbacks=[LogicalTimeLimit(100.0)]).fit(Untouched(), images())
-
-
-def test_fewer_steps_than_a_round_has_are_reported_before_training(classifier, images, quiet):
-    with pytest.warns(UserWarning, match=r"max_steps=5\) ends before replicas are merged"):
-        quiet(strategy=_strategy(latency=50.0), max_steps=5).fit(classifier(), images())
-
-
 def test_the_monitor_logs_what_was_sent_hidden_and_waited(classifier, images, quiet, tmp_path):
     logger = CSVLogger(tmp_path)
     strategy = _strategy(LOSCAR(1.0, compute_window=4.0), times=[1.0, 2.0])
