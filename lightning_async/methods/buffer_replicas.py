@@ -34,15 +34,19 @@ class BufferReplicas:
     Args:
         module: its owner, or None if there are no buffers.
         num_replicas: number of copies n.
+
+    Raises:
+        ValueError: if torch has neither a mean nor a maximum of buffers like one of them.
     """
 
     def __init__(self, module: nn.Module | None, num_replicas: int) -> None:
         self._buffers: list[_Buffer] = []
         seen: set[int] = set()
-        for owner in module.modules() if module is not None else ():
+        for path, owner in module.named_modules() if module is not None else ():
             for name, tensor in owner._buffers.items():
                 if tensor is not None and id(tensor) not in seen:
                     seen.add(id(tensor))
+                    _check_average(f"{path}.{name}" if path else name, tensor.data)
                     values = tensor.data.unsqueeze(0).repeat(num_replicas, *[1] * tensor.ndim)
                     self._buffers.append(_Buffer(owner, name, values, values.unbind()))
 
@@ -81,6 +85,19 @@ class BufferReplicas:
         """Restore what `state_dict` returned."""
         for buffer, values in zip(self._buffers, state, strict=True):
             buffer.values.copy_(values)
+
+
+def _check_average(name: str, tensor: Tensor) -> None:
+    """Refuse a buffer that cannot be averaged, found out on a single entry of it."""
+    try:
+        _average(tensor.reshape(1, -1)[:, :1].repeat(2, 1))
+    except (NotImplementedError, RuntimeError) as error:
+        layout = "" if tensor.layout == torch.strided else f" and {tensor.layout}"
+        raise ValueError(
+            f"every replica has buffers of its own, and merges take their mean or maximum, which torch does not have "
+            f"for buffer {name!r} of {tensor.dtype}{layout}: make it a dense tensor of torch.float32 or torch.int64, "
+            f"or, if it never changes, keep it in a plain attribute, which all replicas share"
+        ) from error
 
 
 def _average(values: Tensor) -> Tensor:

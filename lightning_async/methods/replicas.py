@@ -30,7 +30,8 @@ class Replicas:
         module: owner of the buffers, if there are any.
 
     Raises:
-        ValueError: if the parameters differ in dtype or device, are complex or listed twice, or there are none.
+        ValueError: if the parameters differ in dtype or device, are complex or listed twice, or there are none;
+            if a buffer cannot be averaged.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from torch import nn
 
 from lightning_async import Link, SimulatedCluster
 from lightning_async.methods import LOSCAR, DiLoCo, LocalSGD
+from lightning_async.methods.buffer_replicas import BufferReplicas
 from lightning_async.simulation import FixedTimes, UniformTimes
 from lightning_async.strategies import LocalSGDStrategy
 
@@ -164,3 +165,52 @@ def test_trainable_tensors_that_the_module_does_not_own_are_refused_before_train
 
     with pytest.raises(MisconfigurationException, match=r"SGD trains a tensor of shape \(3,\).*Hidden.*attribute"):
         quiet(strategy=_strategy(), max_steps=5).fit(Hidden(), images())
+
+
+_UNUSABLE = {
+    **{str(dtype): torch.zeros(2, dtype=dtype) for dtype in (torch.uint16, torch.float8_e4m3fn, torch.complex32)},
+    "torch.sparse_coo": torch.eye(2).to_sparse(),
+    "torch.sparse_csr": torch.eye(2).to_sparse_csr(),
+    "torch.quint8": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
+}
+
+
+@pytest.mark.parametrize("kind", _UNUSABLE)
+def test_buffers_that_have_no_average_are_refused_before_training(classifier, images, quiet, kind):
+    class Buffered(classifier):
+        def training_step(self, batch, batch_idx):
+            raise AssertionError("training has begun")
+
+    module = Buffered()
+    module.network[1].register_buffer("table", _UNUSABLE[kind])
+    with pytest.raises(ValueError, match=rf"'network\.1\.table' of .*{kind}.*torch\.float32.*plain attribute"):
+        quiet(strategy=_strategy(), max_steps=5).fit(module, images())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "average"),
+    [
+        (torch.complex64, 4 / 3 + 8j / 3),
+        (torch.complex128, 4 / 3 + 8j / 3),
+        (torch.bfloat16, 4 / 3),
+        (torch.uint8, 2.0),
+        (torch.int64, 2.0),
+        (torch.bool, 1.0),
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (2, 3), (0,)])
+def test_numbers_are_averaged_and_of_counters_and_flags_the_maximum_is_kept(dtype, average, shape):
+    module = nn.Module()
+    module.register_buffer("seen", torch.zeros(shape, dtype=dtype))
+    buffers = BufferReplicas(module, 3)
+    for replica, value in enumerate([0.0, 2.0, 2.0]):
+        buffers.enter(replica)
+        module.seen.fill_(value * (1 + 2j) if dtype.is_complex else value)
+        buffers.keep(replica)
+    buffers.enter_average()
+    assert module.seen.shape == shape
+    assert module.seen.dtype == dtype
+    torch.testing.assert_close(module.seen, torch.full(shape, average, dtype=dtype))
+    buffers.merge()
+    buffers.enter(0)
+    torch.testing.assert_close(module.seen, torch.full(shape, average, dtype=dtype))
