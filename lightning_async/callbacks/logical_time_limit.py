@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from typing_extensions import override
 
 from lightning_async.arguments import real
-from lightning_async.callbacks.strategy import simulated_strategy
+from lightning_async.callbacks.strategy import simulated_strategy, stop
 from lightning_async.strategies import ParameterServerStrategy
 
 
@@ -75,4 +75,4 @@ class LogicalTimeLimit(Callback):
 
     def _stop_if_next_is_late(self, trainer: Trainer) -> None:
         if simulated_strategy(trainer, self).next_time > self.time:
-            trainer.should_stop = True
+            stop(trainer, f"LogicalTimeLimit({self.time:g})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, Trainer
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
@@ -22,3 +23,9 @@ def simulated_strategy(trainer: Trainer, callback: Callback) -> ScheduledStrateg
             f'Trainer(strategy="clipped_asgd"), or remove the callback.'
         )
     return strategy
+
+
+def stop(trainer: Trainer, reached: str) -> None:
+    """End training after this batch, and say why as Lightning does."""
+    trainer.should_stop = True
+    rank_zero_info(f"`Trainer.fit` stopped: `{reached}` reached.")

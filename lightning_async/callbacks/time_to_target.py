@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from lightning_async._compat import logging_step
 from lightning_async.arguments import boolean, choice, count, real
-from lightning_async.callbacks.strategy import simulated_strategy
+from lightning_async.callbacks.strategy import simulated_strategy, stop
 from lightning_async.target import reached
 
 
@@ -77,7 +77,7 @@ class TimeToTarget(Callback):
                 f"validation_step, or there are no validation data, or limit_val_batches is 0."
             )
         if self.stop and self.time is not None:
-            trainer.should_stop = True  # the run was interrupted when it had reached the target
+            self._stop(trainer)  # the run was interrupted when it had reached the target
 
     @override
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -96,7 +96,10 @@ class TimeToTarget(Callback):
                     {self._logged_name(trainer): self.time, "logical_time": self.time}, step=logging_step(trainer)
                 )
             if self.stop:
-                trainer.should_stop = True
+                self._stop(trainer)
+
+    def _stop(self, trainer: Trainer) -> None:
+        stop(trainer, f"TimeToTarget({self.metric!r}, {self.value:g})")
 
     def _logged_name(self, trainer: Trainer) -> str:
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]

@@ -82,3 +82,12 @@ def test_a_step_that_is_never_complete_ends_the_run() -> None:
     trainer = trainer_of(LogicalTimeLimit(5.0), method=RennalaSGD(10**9), times=TIMES, max_steps=-1)
     trainer.fit(Regression())
     assert trainer.global_step == 0
+
+
+def test_the_end_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("lightning_async.callbacks.strategy.rank_zero_info", told.append)
+    trainer_of(LogicalTimeLimit(3.0), times=TIMES, max_steps=-1).fit(Regression())
+    assert told == ["`Trainer.fit` stopped: `LogicalTimeLimit(3)` reached."]
+    trainer_of(LogicalTimeLimit(3.0), times=TIMES, max_steps=2).fit(Regression())
+    assert len(told) == 1
