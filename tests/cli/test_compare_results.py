@@ -58,8 +58,13 @@ def test_a_folder_of_another_comparison_is_refused_with_the_difference(tmp_path:
         claim(tmp_path, "mine", {"budget": 2, "seeds": [0]}, extend)
 
 
-def test_a_comparison_without_any_run_may_be_corrected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [None, RunResult("failed", error="no luck today")])
+def test_a_comparison_of_which_nothing_finished_may_be_corrected(tmp_path: Path, left: RunResult | None) -> None:
     claim(tmp_path, "mine", {"lr": -1})
+    if left is None:
+        (tmp_path / "runs" / "interrupted").mkdir(parents=True)
+    else:
+        ResultFolder(tmp_path).write("failed", left)
     claim(tmp_path, "mine", {"lr": 1})
     with pytest.raises(ComparisonError, match="belongs to another comparison: 'mine'"):
         claim(tmp_path, "other", {"lr": 2})
@@ -86,7 +91,7 @@ def test_a_result_that_is_not_whole_is_run_again(tmp_path: Path, content: str) -
 
 def test_a_changed_comparison_of_the_same_name_needs_extend(tmp_path: Path) -> None:
     claim(tmp_path, "mine", {"seeds": [0]})
-    (tmp_path / "runs").mkdir()
+    ResultFolder(tmp_path).write("k", result())
     with pytest.raises(ComparisonError, match="--extend"):
         claim(tmp_path, "mine", {"seeds": [0, 1]})
     claim(tmp_path, "mine", {"seeds": [0, 1]}, extend=True)

@@ -37,15 +37,47 @@ def test_failed_and_diverged_runs_are_shown_and_failed_ones_tried_again(
     assert sum(again[path] != first[path] for path in first) == 1
 
 
-def test_a_metric_that_is_not_logged_ends_the_run_at_its_first_evaluation(
-    tmp_path: Path, write_comparison: Write
+@pytest.mark.parametrize(
+    ("jobs", "mistake", "key"),
+    [
+        ("1", {"target": {"metric": "val/los", "value": 0.5, "mode": "min"}}, "target.metric"),
+        ("2", {"loss": "val/los"}, "loss"),
+    ],
+)
+def test_a_metric_that_is_not_logged_ends_the_comparison_at_the_first_evaluation(
+    tmp_path: Path,
+    write_comparison: Write,
+    capsys: pytest.CaptureFixture[str],
+    jobs: str,
+    mistake: dict[str, Any],
+    key: str,
 ) -> None:
-    comparison = write_comparison(tmp_path, seeds=[0], target={"metric": "val/accuracy", "value": 0.5})
-    run = next(iter(known_runs(load_comparison(comparison), {}).values()))
-    result = execute(run, tmp_path / "run", checkpoint_every=60.0, report=lambda _: None)
-    assert result.status == "failed"
-    assert "does not log val/accuracy" in result.error
-    assert "logged were: val/loss" in result.error
+    comparison = write_comparison(tmp_path, **mistake)
+    command = ["compare", str(comparison), "--output", str(tmp_path / "out"), "--jobs", jobs]
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert f": {key}: validation does not log 'val/los'; did you mean 'val/loss'? (known: val/loss). " in told
+    assert told.count("\n") == 1
+    assert len(list((tmp_path / "out").glob("runs/*"))) <= int(jobs)
+    assert not results(tmp_path / "out")
+
+    write_comparison(tmp_path)
+    assert main(command) == 0
+    assert len(results(tmp_path / "out")) == 4
+
+
+def test_what_had_finished_before_a_metric_is_not_logged_is_kept(tmp_path: Path, write_comparison: Write) -> None:
+    other = {"overrides": {"model.class_path": "tiny_recipe.OtherNames"}}
+    comparison = write_comparison(tmp_path, seeds=[0], methods={"asgd": {}, "minibatch_sgd": other})
+    command = ["compare", str(comparison), "--output", str(tmp_path / "out"), "--extend"]
+    assert main(command) == 2
+    (finished,) = (tmp_path / "out").glob("runs/*/result.json")
+    before = finished.stat().st_mtime_ns
+
+    write_comparison(tmp_path, seeds=[0], methods={"asgd": {}, "minibatch_sgd": {}})
+    assert main(command) == 0
+    assert finished.stat().st_mtime_ns == before
+    assert len(results(tmp_path / "out")) == 2
 
 
 def test_a_configuration_that_cannot_be_built_stops_the_comparison_before_it_starts(

@@ -39,6 +39,13 @@ class TinyModule(LightningModule):
         self.log("test/loss", self.error(batch))
 
 
+class OtherNames(TinyModule):
+    """Calls what it measures by another name."""
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        self.log("val/mse", self.error(batch))
+
+
 class TinyData(LightningDataModule):
     data_name = "tiny random regression"
 

@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import WandbLogger
 
 import lightning_async
-from lightning_async.cli.compare.configuration import Config, merge
+from lightning_async.cli.compare.configuration import ComparisonError, Config, merge
 from lightning_async.cli.compare.history import History, logical_time
 from lightning_async.cli.compare.plan import Run
 from lightning_async.cli.compare.results import RunResult
@@ -49,9 +49,13 @@ def execute(
 
     Returns:
         The result; an exception becomes a result of status `failed` with the traceback.
+
+    Raises:
+        ComparisonError: If validation does not log what the comparison watches, so that no other run can do better.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    history = History(run.watch, _target(run.stop), report)
+    watch = dict(zip(("target.metric", "loss"), run.watch, strict=True))
+    history = History(watch, _target(run.stop), report)
     callbacks: list[Callback] = [history, _periodic_checkpoint(folder, checkpoint_every)]
     logger = None if wandb is None else _wandb_logger(wandb, folder, run.key, wandb_group, wandb_name)
     result = RunResult("failed", versions=versions())
@@ -73,6 +77,8 @@ def execute(
                 "the run ended without a single evaluation: is there a validation loader, and is evaluate_every "
                 "smaller than the budget?"
             )
+    except ComparisonError:
+        raise
     except Exception:
         result.status, result.error = "failed", traceback.format_exc()
         result.end_time = history.times[-1] if history.times else 0.0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypedDict, cast
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from typing_extensions import override
 
+from lightning_async.cli.compare.configuration import ComparisonError, nearest
 from lightning_async.cli.compare.measures import time_to_target
 from lightning_async.cli.compare.schema import Target
 from lightning_async.strategies import LocalSGDStrategy, ParameterServerStrategy
@@ -59,18 +60,19 @@ class History(Callback):
     table or a figure.
 
     Args:
-        watch: Metrics that must be logged and stay finite; the first that is not finite ends the run as diverged.
+        watch: Metrics that must be logged and stay finite, by the key of the comparison that names them; the first that
+            is not finite ends the run as diverged.
         stop: End the run once it has arrived here.
         report: Called with the logical time, at most four times in a second of wall time.
     """
 
     def __init__(
         self,
-        watch: tuple[str, ...] = (),
+        watch: Mapping[str, str] | None = None,
         stop: Target | None = None,
         report: Callable[[float], None] | None = None,
     ) -> None:
-        self._watch = watch
+        self._watch = watch or {}
         self._stop = stop
         self._report = report
         self._reported = 0.0
@@ -113,19 +115,16 @@ class History(Callback):
         if trainer.sanity_checking:
             return
         row = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        absent = [name for name in self._watch if name not in row]
-        if absent:
-            raise ValueError(
-                f"validation does not log {', '.join(absent)}, which the comparison's target.metric or loss names; "
-                f"logged were: {', '.join(sorted(row)) or 'none'}"
-            )
+        for key, name in self._watch.items():
+            if name not in row:
+                raise ComparisonError(f"{key}: validation does not log {name!r}; {nearest(name, row)}")
         if isinstance(trainer.strategy, LocalSGDStrategy):
             self._counted = trainer.strategy.metrics()
         if self.steps and self.steps[-1] == trainer.global_step:
             # A run that is resumed from a checkpoint made just after an evaluation may repeat that evaluation.
             self._drop_last()
         self._append(logical_time(trainer), trainer.global_step, row)
-        if any(not math.isfinite(row[name]) for name in self._watch):
+        if any(not math.isfinite(row[name]) for name in self._watch.values()):
             self.diverged = True
             trainer.should_stop = True
         if self._stop is not None and self._stop.metric in self.metrics:

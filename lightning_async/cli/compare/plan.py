@@ -28,13 +28,13 @@ class Run:
     Attributes:
         config: A whole LightningCLI configuration, with the limit and the evaluations as callbacks.
         stop: Target at which the run ends, None to use the whole budget.
-        watch: Metrics whose first non-finite value ends the run as diverged.
+        watch: The metric of the target and the loss, whose first non-finite value ends the run as diverged.
         budget: Logical time the run may use (for the progress bar; the limit itself is in `config`).
     """
 
     config: Config
     stop: Config | None
-    watch: tuple[str, ...]
+    watch: tuple[str, str]
     budget: float
 
     @cached_property

@@ -190,8 +190,7 @@ class ResultFolder:
             raise ComparisonError(
                 f"{self._marker} cannot be read ({error}); choose another folder with --output"
             ) from error
-        unused = not (self.path / "runs").exists()  # the first check of its configurations failed
-        if other_mark == mark or (other == name and (extend or unused)):
+        if other_mark == mark or (other == name and (extend or self._nothing_finished())):
             return
         changed = [key for key in identity if theirs.get(key) != identity[key]]
         raise ComparisonError(
@@ -199,6 +198,11 @@ class ResultFolder:
             f"differ in {', '.join(changed)}. Choose another folder with --output"
             + (", or keep its unchanged runs with --extend" if other == name else "")
         )
+
+    def _nothing_finished(self) -> bool:
+        """Whether there is no result that a corrected comparison could do without."""
+        stored = (self.read(folder.name) for folder in (self.path / "runs").glob("*"))
+        return all(result is None or result.status == "failed" for result in stored)
 
     def read(self, key: str) -> RunResult | None:
         """Returns the result of a run, None if there is none or only part of one."""

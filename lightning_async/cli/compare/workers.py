@@ -56,7 +56,8 @@ def run_all(
         num_processes: How many runs at a time.
 
     Raises:
-        ComparisonError: If a process was killed from outside; everything that had finished is kept.
+        ComparisonError: If a process was killed from outside, or a run shows that the comparison cannot be made;
+            everything that had finished is kept.
     """
     reports: Queue[tuple[str, float]] = SPAWN.Queue()
     folder = ResultFolder(output)
@@ -67,7 +68,8 @@ def run_all(
         with worker_processes(num_processes, _prepare, (reports,)) as pool:
             while True:
                 for key, job in next_jobs(results).items() if changed else ():
-                    if key not in results and key not in submitted:
+                    # One that waits in the pool would begin before the end of the one before it is looked at here.
+                    if len(futures) < num_processes and key not in results and key not in submitted:
                         submitted.add(key)
                         futures[pool.submit(_train, job)] = key
                 if not futures:
@@ -127,7 +129,7 @@ def _train(job: Job) -> None:
         assert _reports is not None
         _reports.put((key, time))
 
-    with _output_to(run_folder / "log.txt"):
+    with _output_to(run_folder / "log.txt"), _named(job.name):
         result = execute(
             job.run,
             run_folder,
@@ -142,6 +144,16 @@ def _train(job: Job) -> None:
     folder.write(key, result)
     if result.status != "failed":
         discard_checkpoint(run_folder)
+
+
+@contextlib.contextmanager
+def _named(run: str) -> Iterator[None]:
+    try:
+        yield
+    except ComparisonError as error:
+        raise ComparisonError(
+            f"{run}: {error}. Finished runs are kept: correct it and run the same command again"
+        ) from error
 
 
 @contextlib.contextmanager
