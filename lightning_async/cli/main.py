@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+
+COMMANDS = ("fit", "validate", "test", "compare")
 
 OVERVIEW = """\
 usage: lightning-async {fit,validate,test,compare} ...
@@ -32,6 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(OVERVIEW)
         return 0
+    if words[0] == "--version":
+        print(f"lightning-async {version('lightning_async')}")
+        return 0
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        from lightning_async.cli.compare.configuration import nearest
+
+        print(f"lightning-async: there is no command {words[0]!r}; {nearest(words[0], COMMANDS)}", file=sys.stderr)
+        return 2
     # As with `python -m`: classes in the folder that the command is given in can be named in a configuration.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

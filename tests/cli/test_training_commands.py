@@ -98,9 +98,13 @@ def test_help_is_shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["compair"])
-    assert "compair" in capsys.readouterr().err
+    assert main(["compair"]) == 2
+    assert "no command 'compair'; did you mean 'compare'?" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("lightning-async 0.")
 
 
 STRATEGY = "--trainer.strategy.init_args"
