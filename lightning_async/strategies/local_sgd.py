@@ -49,8 +49,9 @@ class LocalSGDStrategy(ScheduledStrategy):
         partition: how the training data are split over the workers; None if all draw from one stream.
         seed: seed of the order of the data and of the randomness inside local steps, >= 0. Worker times and masks have
             the cluster's.
-        on_nonfinite: when a gradient is NaN or infinite, or `training_step` returns None, the replica stays where it is
-            ("discard", with a warning and a count), or the run stops ("raise").
+        on_nonfinite: when a gradient is NaN or infinite, or `training_step` returns None, the replica's parameters
+            stay where they are ("discard", with a warning and a count), or the run stops ("raise"). What the forward
+            pass has done to buffers, such as BatchNorm's statistics, stays.
         lr_scheduler: a scheduler for `optimizer`.
         lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 

@@ -45,7 +45,8 @@ class ParameterServerStrategy(ScheduledStrategy):
         partition: how the training data are split over the workers; None if all draw from one stream.
         seed: seed of the order of the data and of the randomness inside jobs, >= 0. Worker times have the cluster's.
         on_nonfinite: a gradient that is NaN or infinite, or a `training_step` that returns None, is left out of the
-            step ("discard", with a warning and a count), or stops the run ("raise").
+            step ("discard", with a warning and a count), or stops the run ("raise"). What its forward pass has done to
+            buffers, such as BatchNorm's statistics, stays.
         lr_scheduler: a scheduler for `optimizer`.
         lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
