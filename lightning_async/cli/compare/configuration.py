@@ -124,20 +124,26 @@ def full_key(key: str) -> str:
         >>> full_key("optimizer.lr"), full_key("model.class_path")
         ('optimizer.init_args.lr', 'model.class_path')
     """
-    if key.startswith("method."):
-        return "trainer.strategy.init_args.method.init_args." + key.removeprefix("method.")
     section, _, below = key.partition(".")
-    if section in _CLASSES and below and below.partition(".")[0] not in ("class_path", "init_args", "dict_kwargs"):
-        return f"{section}.init_args.{below}"
-    return key
+    where = "trainer.strategy.init_args.method" if section == "method" else section
+    if not below or (section != "method" and section not in _CLASSES):
+        return key
+    of_class = below.partition(".")[0] in ("class_path", "init_args", "dict_kwargs")
+    return f"{where}.{below}" if of_class else f"{where}.init_args.{below}"
 
 
 def merge(base: Config, overlay: Mapping[str, Value]) -> Config:
     """Returns base with overlay on top; where the overlay names another class, its arguments replace the old ones.
 
+    Arguments of a class that was not named yet are kept.
+
     Example:
         >>> merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}})
         {'a': {'b': 3, 'c': 2}}
+        >>> merge({"a": {"class_path": "A", "init_args": {"b": 1}}}, {"a": {"class_path": "B"}})
+        {'a': {'class_path': 'B'}}
+        >>> merge({"a": {"init_args": {"b": 1}}}, {"a": {"class_path": "B"}})
+        {'a': {'init_args': {'b': 1}, 'class_path': 'B'}}
     """
     merged = copy.deepcopy(base)
     for key, value in overlay.items():
@@ -150,7 +156,7 @@ def merge(base: Config, overlay: Mapping[str, Value]) -> Config:
 
 
 def _other_class(below: Mapping[str, Value], above: Mapping[str, Value]) -> bool:
-    return "class_path" in above and below.get("class_path") != above["class_path"]
+    return "class_path" in above and "class_path" in below and below["class_path"] != above["class_path"]
 
 
 def lookup(config: Mapping[str, Value], key: str) -> Value:
