@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningCLI
@@ -14,8 +15,10 @@ from typing_extensions import override
 
 import lightning_async.methods  # noqa: F401  (makes short class names available)
 from lightning_async.callbacks import LogicalTimeMonitor
+from lightning_async.cli.compare.configuration import nearest
 from lightning_async.cli.messages import innermost
 from lightning_async.cli.saved_config import SaveConfig, run_folder
+from lightning_async.strategies.registry import REGISTERED
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
 if TYPE_CHECKING:
@@ -116,8 +119,17 @@ def run_training_command(arguments: list[str]) -> None:
             },
         )
     except argparse.ArgumentError as error:
-        print(f"lightning-async {' '.join(arguments[:1])}: {innermost(error, {})}", file=sys.stderr)
-        sys.exit(2)
+        _give_up(arguments, innermost(error, {}))
+    except ValueError as error:
+        misnamed = re.search(r"invalid strategy name: `strategy='(\w+)'`", str(error))
+        if misnamed is None:
+            raise
+        _give_up(arguments, f"there is no strategy {misnamed[1]!r}; {nearest(misnamed[1], REGISTERED)}")
+
+
+def _give_up(arguments: list[str], reason: str) -> NoReturn:
+    print(f"lightning-async {' '.join(arguments[:1])}: {reason}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _be_quiet() -> None:

@@ -102,6 +102,14 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
     assert "no command 'compair'; did you mean 'compare'?" in capsys.readouterr().err
 
 
+def test_a_mistyped_strategy_is_told_with_the_nearest_name(configs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as status:
+        main(["fit", "--config", str(configs / "recipe.yaml"), "--trainer.strategy=cliped_asgd"])
+    assert status.value.code == 2
+    told = capsys.readouterr().err
+    assert "lightning-async fit: there is no strategy 'cliped_asgd'; did you mean 'clipped_asgd'? (known: asgd, " in told
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("lightning-async 0.")
