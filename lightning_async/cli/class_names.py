@@ -15,7 +15,7 @@ from lightning.pytorch.strategies import Strategy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from lightning_async.cli.compare.configuration import nearest
+from lightning_async.cli.nearest import nearest
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
 _KEY = re.compile(r'Parser key "([^"]+)":$')

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from lightning_async.cli.nearest import nearest
+
 COMMANDS = ("fit", "validate", "test", "compare")
 
 OVERVIEW = """\
@@ -39,8 +41,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"lightning-async {version('lightning_async')}")
         return 0
     if not words[0].startswith("-") and words[0] not in COMMANDS:
-        from lightning_async.cli.compare.configuration import nearest
-
         print(f"lightning-async: there is no command {words[0]!r}; {nearest(words[0], COMMANDS)}", file=sys.stderr)
         return 2
     # As with `python -m`: classes in the folder that the command is given in can be named in a configuration.

@@ -15,8 +15,8 @@ from typing_extensions import override
 
 import lightning_async.methods  # noqa: F401  (makes short class names available)
 from lightning_async.callbacks import LogicalTimeMonitor
-from lightning_async.cli.compare.configuration import nearest
 from lightning_async.cli.messages import innermost
+from lightning_async.cli.nearest import nearest
 from lightning_async.cli.saved_config import SaveConfig, run_folder
 from lightning_async.strategies.registry import REGISTERED
 from lightning_async.strategies.scheduled import ScheduledStrategy

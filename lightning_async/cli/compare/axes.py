@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from lightning_async.cli.compare.configuration import ComparisonError, nearest
+from lightning_async.cli.compare.configuration import ComparisonError
 from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis
+from lightning_async.cli.nearest import nearest
 
 
 def positions(result: RunResult, axis: Axis) -> list[float]:

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from lightning_async.cli.compare.axes import check_axes
-from lightning_async.cli.compare.configuration import ComparisonError, nearest
+from lightning_async.cli.compare.configuration import ComparisonError
 from lightning_async.cli.compare.plan import Run, all_methods_ran, comparison_identity, known_runs, run_names
 from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import ResultFolder, RunResult
 from lightning_async.cli.compare.schema import Comparison, Wandb
+from lightning_async.cli.nearest import nearest
 
 _YEAR = 365 * 24 * 3600.0
 

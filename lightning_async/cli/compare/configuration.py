@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
@@ -22,19 +21,6 @@ _FLOAT = re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
 
 class ComparisonError(ValueError):
     """A comparison file, or the folder it writes to, is not usable; the message says what to change."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the part of an error message that names what is allowed, the closest name first.
-
-    Example:
-        >>> nearest("cliped_asgd", ["asgd", "clipped_asgd"])
-        "did you mean 'clipped_asgd'? (known: asgd, clipped_asgd)"
-    """
-    names = sorted(known)
-    listed = f"known: {', '.join(names) or 'none'}"
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}? ({listed})" if close else listed
 
 
 def number(value: Value, where: str) -> float:

@@ -11,9 +11,10 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from typing_extensions import override
 
-from lightning_async.cli.compare.configuration import ComparisonError, nearest
+from lightning_async.cli.compare.configuration import ComparisonError
 from lightning_async.cli.compare.measures import time_to_target
 from lightning_async.cli.compare.schema import Target
+from lightning_async.cli.nearest import nearest
 from lightning_async.strategies import LocalSGDStrategy, ParameterServerStrategy
 
 _REPORT_INTERVAL = 0.25  # seconds of wall time

@@ -17,7 +17,6 @@ from lightning_async.cli.compare.configuration import (
     expand,
     lookup,
     merge,
-    nearest,
     number,
     numbers,
 )
@@ -34,6 +33,7 @@ from lightning_async.cli.compare.values import (
     read_seeds,
     read_text,
 )
+from lightning_async.cli.nearest import nearest
 
 
 def load_comparison(path: Path) -> Comparison:

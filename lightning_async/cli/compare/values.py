@@ -9,7 +9,8 @@ import math
 from dataclasses import MISSING, fields
 from typing import TypeVar, cast
 
-from lightning_async.cli.compare.configuration import ComparisonError, Config, Value, nearest, number
+from lightning_async.cli.compare.configuration import ComparisonError, Config, Value, number
+from lightning_async.cli.nearest import nearest
 
 T = TypeVar("T")
 
