@@ -107,3 +107,18 @@ def test_another_comparison_in_the_same_folder_is_refused_before_anything_runs(
     assert main(["compare", str(other), "--output", str(finished[1])]) == 2
     assert "belongs to another comparison: 'mine'" in capsys.readouterr().err
     assert results(finished[1]) == before
+
+
+def test_a_grid_that_decides_nothing_is_reported(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = {"asgd": {"label": "ASGD"}, "clipped_asgd": {"label": "Clipped", "grid": {"method.clip": [1e6, 1e7]}}}
+    comparison = write_comparison(tmp_path, methods=methods, seeds=[0], budget=5)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 0
+    note = "The grid of Clipped decides nothing: all of its points came out the same, to the last digit."
+    for told in (capsys.readouterr().out, (tmp_path / "out" / "report.md").read_text()):
+        assert told.count("decides nothing") == told.count(note) == 1
+
+
+def test_a_grid_that_decides_is_not_reported(finished: tuple[Path, Path]) -> None:
+    assert "decides nothing" not in (finished[1] / "report.md").read_text()

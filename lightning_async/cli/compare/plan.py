@@ -138,6 +138,15 @@ def tuning_outcomes(comparison: Comparison, entry: MethodEntry, results: Results
     }
 
 
+def inert_keys(comparison: Comparison, entry: MethodEntry, results: Results) -> list[str]:
+    """Returns the keys of a grid whose points all came out the same in everything that was measured."""
+    points = [
+        [results[r.key].metrics for r in runs if r.key in results] for runs in tuning_runs(comparison, entry).values()
+    ]
+    same = len(points) > 1 and any(points[0]) and all(point == points[0] for point in points)
+    return list(entry.grid) if same else []
+
+
 def chosen_point(comparison: Comparison, entry: MethodEntry, results: Results) -> Point | None:
     """Returns the point the reported runs take, None while runs of the grid are missing."""
     runs = tuning_runs(comparison, entry)

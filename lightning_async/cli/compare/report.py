@@ -12,7 +12,7 @@ from rich.console import Console
 from lightning_async.cli.compare.axes import figure_name, reported_axes
 from lightning_async.cli.compare.configuration import ComparisonError, Config
 from lightning_async.cli.compare.measures import mean_time
-from lightning_async.cli.compare.plan import run_names, tuning_outcomes
+from lightning_async.cli.compare.plan import inert_keys, run_names, tuning_outcomes
 from lightning_async.cli.compare.results import RunResult, write_atomically
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Comparison, MethodEntry, Panel
 from lightning_async.cli.compare.summary import Line, summarize
@@ -49,7 +49,9 @@ def write_report(comparison: Comparison, results: Mapping[str, RunResult], outpu
             header, rows = table_cells(lines, comparison.target)
             title = panel.title or panel.name
             console.print(rich_table(title, header, rows))
-            markdown.append(f"### {title}\n\n{markdown_table(header, rows)}{_edges(lines)}")
+            inert = _inert(comparison, panel, results)
+            console.print(inert, style="red", markup=False, soft_wrap=True, end="")
+            markdown.append(f"### {title}\n\n{markdown_table(header, rows)}{_edges(lines)}{inert}")
             latex.append(f"% {title}\n{latex_table(header, rows)}")
             for axis in comparison.axes:
                 header, rows = axis_cells(summarize(comparison, panel, results, axis), axis, lines)
@@ -73,6 +75,15 @@ def _edges(lines: list[Line]) -> str:
     if any(line.at_edge for line in lines):
         return "\n\\* at the edge of its grid: a better value may lie outside.\n"
     return ""
+
+
+def _inert(comparison: Comparison, panel: Panel, results: Mapping[str, RunResult]) -> str:
+    return "".join(
+        f"\nThe grid of {entry.label} decides nothing: all of its points came out the same, to the last digit. Either "
+        f"{' and '.join(keys)} never acts, or something else in the configuration takes its place.\n"
+        for entry in panel.methods
+        if (keys := inert_keys(comparison, entry, results))
+    )
 
 
 def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list[str], output: Path) -> str:
