@@ -2,9 +2,9 @@
 
 Every competitor is a Trainer in a thread of its own, and the threads take turns: each makes a block of steps while all
 others wait, so that a block and the plain one that it is compared with lie within a second. A block counts with the
-median over its steps, on one thread of PyTorch; a ratio is one within a round of blocks. The half of the rounds counts
-in which all competitors together took least: where nothing else disturbed the machine. Clipping is work that a plain
-Trainer can do as well, so that `clipped_asgd` is also compared with `Trainer(gradient_clip_val=...)`.
+lower quartile of its steps, on one thread of PyTorch; a ratio is one within a round of blocks. The half of the rounds
+counts in which all competitors together took least: both leave out what disturbs the machine. Clipping is work that a
+plain Trainer can do as well, so that `clipped_asgd` is also compared with `Trainer(gradient_clip_val=...)`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Block(Callback):
             self._steps.append((now - self._last) / jobs)
         self._gradients += jobs
         if self._gradients >= WARM_UP + TIMED:
-            self.seconds.append(statistics.median(self._steps))
+            self.seconds.append(statistics.quantiles(self._steps, n=4)[0])
             self._steps, self._gradients = [], 0
             self._turns.pass_on(self._index)
             self._turns.wait(self._index)
