@@ -82,6 +82,8 @@ def _compare(options: argparse.Namespace) -> int:
         results = _stored_results(comparison, folder)
         missing = {k: r for k, r in known_runs(comparison, results, only).items() if k not in results}
         if missing:
+            # Importing Lightning and building every method takes a while.
+            print(f"{comparison.title}: checking the configurations of {len(missing)} runs", flush=True)
             _check_configurations(comparison, missing)
             _train(comparison, results, options, output, only)
         status = _report(comparison, results, output)
