@@ -14,6 +14,7 @@ import torch
 from lightning_async.simulation import Job
 
 _Result = TypeVar("_Result")
+_JOB = "job"
 _PAIR = struct.Struct("<2q")
 
 
@@ -28,11 +29,15 @@ def derived_seed(seed: int, purpose: str, *indices: int) -> int:
     Raises:
         ValueError: if `purpose` is longer than 16 bytes: two purposes with a common beginning would be one.
     """
+    return _completed(_beginning(seed, purpose), struct.pack(f"<{len(indices)}q", *indices))
+
+
+def _beginning(seed: int, purpose: str) -> blake2b:
+    """What all seeds of one purpose of a run have in common."""
     person = purpose.encode()
     if len(person) > blake2b.PERSON_SIZE:
         raise ValueError(f"purpose must have at most {blake2b.PERSON_SIZE} bytes, got {purpose!r}")
-    beginning = blake2b(struct.pack("<q", _signed(seed)), digest_size=8, person=person)
-    return _completed(beginning, struct.pack(f"<{len(indices)}q", *indices))
+    return blake2b(struct.pack("<q", _signed(seed)), digest_size=8, person=person)
 
 
 def _completed(beginning: blake2b, indices: bytes) -> int:
@@ -52,7 +57,7 @@ def job_seed(seed: int, worker: int, number: int) -> int:
     Returns:
         An integer in [0, 2^63).
     """
-    return derived_seed(seed, "job", worker, number)
+    return derived_seed(seed, _JOB, worker, number)
 
 
 class JobRandomness:
@@ -67,8 +72,8 @@ class JobRandomness:
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        # All jobs of the run have this beginning; hashing it for each of them took longer than the rest of `run`.
-        self._seeds = blake2b(struct.pack("<q", _signed(seed)), digest_size=8, person=b"job")
+        # Seeds as of `job_seed`. Hashing their beginning for each job took longer than the rest of `run`.
+        self._seeds = _beginning(seed, _JOB)
         self._generators = [torch.default_generator]
         if device.type == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]

@@ -46,13 +46,8 @@ def norm_for(parameters: Sequence[Tensor]) -> Callable[[Gradient], float]:
     return norm
 
 
-def all_finite(gradient: Gradient) -> bool:
-    """Whether no entry is NaN or infinite."""
-    return math.isfinite(global_norm(gradient))
-
-
 def finite_check_for(parameters: Sequence[Tensor], *, owned: bool) -> Callable[[Gradient], bool]:
-    """`all_finite` for gradients of these parameters, which costs as little as it can after every job.
+    """Tells of gradients of these parameters whether no entry is NaN or infinite, at little cost after every job.
 
     Args:
         parameters: the parameters.
