@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import statistics
 import time
 import warnings
@@ -35,8 +36,8 @@ def _dense_average(flat: FlatReplicas) -> Callable[[], None]:
     return lambda: Message(flat, None).merge(method)
 
 
-def _exchange(flat: FlatReplicas, sparsity: float, masks: bool) -> Callable[[], None]:
-    """Snapshot of all replicas and corrected merge; with or without drawing the mask."""
+def _exchange(flat: FlatReplicas, sparsity: float, snapshot: bool, masks: bool) -> Callable[[], None]:
+    """Corrected merge of all replicas, of a snapshot or at once; with or without drawing the mask."""
     method = LOSCAR(sparsity, compute_window=1.0)
     # No mask is used twice, so that its coordinates are never in a cache.
     drawn = {round: None if masks else method.indices(round, flat.num_coordinates, 0) for round in range(SLICES + 3)}
@@ -48,8 +49,8 @@ def _exchange(flat: FlatReplicas, sparsity: float, masks: bool) -> Callable[[], 
         round = next(rounds)
         indices = method.indices(round, flat.num_coordinates, 0) if masks else drawn[round]
         message = Message(flat, indices, memory)
-        for replica in range(REPLICAS):
-            message.snapshot(replica)
+        if snapshot:
+            message.snapshot()
         message.merge(method)
         memory = message.memory
 
@@ -57,26 +58,33 @@ def _exchange(flat: FlatReplicas, sparsity: float, masks: bool) -> Callable[[], 
 
 
 def merges() -> Table:
-    """Snapshot plus merge of 16 replicas of ResNet-18's 11 M parameters, over a dense average of the same replicas."""
+    """Exchanges of 16 replicas of ResNet-18's 11 M parameters, over a dense average of the same replicas.
+
+    With one thread, in CPU time, and with as many as a Trainer uses, one for every core, in wall-clock time.
+    """
     flat = FlatReplicas(list(resnet18().parameters()), REPLICAS)
     flat.rows.normal_()
     average = _dense_average(flat)
-    table = Table(title=f"Snapshot + merge, {REPLICAS} replicas of {flat.num_coordinates:,} parameters, one thread")
-    for column in ("p", "with mask", "milliseconds", "dense average", "share (median)", "quartiles"):
-        table.add_column(column, justify="right")
-    for sparsity in (1.0, 0.1, 0.01, 0.001):
-        for masks in (False, True):
-            if sparsity == 1.0 and masks:
-                continue
-            timed = compare(average, _exchange(flat, sparsity, masks), slices=SLICES)
-            table.add_row(
-                f"{sparsity:g}",
-                "yes" if masks else "no",
-                f"{1e3 * timed.theirs:.1f}",
-                f"{1e3 * timed.ours:.1f}",
-                f"{timed.ratio:.1%}",
-                f"{timed.low:.1%} to {timed.high:.1%}",
-            )
+    table = Table(title=f"An exchange of {REPLICAS} replicas of {flat.num_coordinates:,} parameters")
+    for column in ("threads", "p", "exchange", "ms", "average, ms", "share", "quartiles"):
+        table.add_column(column, justify="left" if column == "exchange" else "right")
+    exchanges = {"at once": (False, False), "snapshot + merge": (True, False), "mask + snapshot + merge": (True, True)}
+    for threads in sorted({1, os.cpu_count() or 1}):
+        torch.set_num_threads(threads)
+        clock = time.process_time if threads == 1 else time.perf_counter
+        for sparsity in (0.1, 0.01, 0.001):
+            for name, (snapshot, masks) in exchanges.items():
+                timed = compare(average, _exchange(flat, sparsity, snapshot, masks), slices=SLICES, clock=clock)
+                table.add_row(
+                    str(threads),
+                    f"{sparsity:g}",
+                    name,
+                    f"{1e3 * timed.theirs:.1f}",
+                    f"{1e3 * timed.ours:.1f}",
+                    f"{timed.ratio:.1%}",
+                    f"{timed.low:.1%}, {timed.high:.1%}",
+                )
+    torch.set_num_threads(1)
     return table
 
 

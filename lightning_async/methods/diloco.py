@@ -30,7 +30,7 @@ class DiLoCo(DenseMethod):
     Example:
         >>> method = DiLoCo(compute_window=1.0, outer_lr=0.5, outer_momentum=0.0)
         >>> method.begin(torch.zeros(1))
-        >>> method.outer(torch.ones(1))
+        >>> method.outer(torch.ones(1), None)
         tensor([0.5000])
     """
 
@@ -47,7 +47,7 @@ class DiLoCo(DenseMethod):
         self._outer = initial.to(working_dtype(initial.dtype), copy=True)
         self._momentum = torch.zeros_like(self._outer)
 
-    def outer(self, mean: Tensor) -> Tensor:
+    def outer(self, mean: Tensor, where: Tensor | None) -> Tensor:
         """One step of SGD with Nesterov momentum, as `torch.optim.SGD(nesterov=True)` makes it.
 
         Raises:

@@ -52,7 +52,8 @@ class FlatReplicas:
         self._sizes = np.array([tensor.numel() for tensor in tensors])
         padded = -(-self._sizes // step) * step
         self._offsets = np.cumsum(padded) - padded
-        self._firsts = np.cumsum(self._sizes) - self._sizes
+        self._ends = np.cumsum(self._sizes)
+        self._gaps = self._offsets - (self._ends - self._sizes)  # before each tensor, in all
         self.num_coordinates = int(self._sizes.sum())
         """Number of scalars in one copy, d, without gaps."""
         self.rows = _zeros(num_replicas, int(padded.sum()), dtype, device)
@@ -72,10 +73,10 @@ class FlatReplicas:
 
     def positions(self, indices: Indices) -> Tensor:
         """Where in a row coordinates are that are counted without gaps; both ascending."""
-        gaps = self._offsets - self._firsts
-        ends = np.searchsorted(indices, self._firsts[1:])
-        counts = np.diff(ends, prepend=0, append=len(indices))
-        return torch.from_numpy(indices + np.repeat(gaps, counts)).to(self.rows.device)
+        if self._gaps[-1]:
+            ends = np.searchsorted(indices, self._ends)
+            indices = indices + np.repeat(self._gaps, np.diff(ends, prepend=0))
+        return torch.from_numpy(indices).to(self.rows.device)
 
     def compact(self) -> Tensor:
         """The copies without gaps, `(n, d)`: the rows themselves if there are none."""

@@ -88,8 +88,8 @@ class LocalTraining:
         self.round = round
         """The round that the next step belongs to."""
         self._position = 0
-        self._made = [0] * self.cluster.num_workers
         self._message: Message | None = None
+        self._snapshot_after = sum(round.before) if round.coordinates and any(round.during) else None
 
     def next_step(self) -> Step:
         """The step that comes next. It stays the same until `after_step`."""
@@ -119,12 +119,11 @@ class LocalTraining:
             Whether the step has closed a round.
         """
         self.replicas.keep()
-        worker = self.next_step().jobs[0].worker
         self._count()
         round = self.round
-        if round.coordinates and self._made[worker] == round.before[worker] and round.during[worker]:
-            self._message = self._message or self._new_message()
-            self._message.snapshot(worker)
+        if self._position == self._snapshot_after:
+            self._message = self._new_message()
+            self._message.snapshot()
         if self._position < len(round.steps):
             return False
         if round.coordinates:
@@ -141,7 +140,6 @@ class LocalTraining:
 
     def _count(self) -> None:
         step = self.next_step()
-        self._made[step.jobs[0].worker] += 1
         self._position += 1
         self.completed += 1
         self.logical_time = step.time

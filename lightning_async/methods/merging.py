@@ -1,4 +1,4 @@
-"""How a replica takes in the mean of what was exchanged."""
+"""How replicas take in the mean of what was exchanged."""
 
 from __future__ import annotations
 
@@ -9,39 +9,37 @@ from torch import Tensor
 
 
 class MergeRule(ABC):
-    """What becomes of the exchanged coordinates of one replica.
+    """What becomes of the exchanged coordinates of replicas.
 
-    On these coordinates, y is the replica's value that was sent, z its value now, and mean the average of all y (or
+    On these coordinates, y is a replica's value that was sent, z its value now, and mean the average of all y (or
     what an outer optimizer made of it). Arithmetic on 16-bit values is done in 32 bits, and rounded once.
     """
 
     @abstractmethod
-    def __call__(self, row: Tensor, where: Tensor | None, mean: Tensor, y: Tensor, scratch: Tensor) -> None:
-        """Merge one replica in place.
+    def __call__(self, rows: Tensor, where: Tensor | None, mean: Tensor, y: Tensor, scratch: Tensor) -> None:
+        """Merge m replicas in place.
 
         Args:
-            row: the replica's flat parameters, which hold z.
+            rows: `(m, d)`, their flat parameters, which hold z.
             where: `(K,)` ascending positions of the exchanged coordinates; None for all of them.
             mean: `(K,)`, in at least 32 bits.
-            y: `(K,)`; may be `row` itself.
-            scratch: `(K,)` like `mean`, to work in.
+            y: `(m, K)`; may be `rows` itself.
+            scratch: `(m, K)` in the dtype of `mean`, to work in; may be `y` itself, but not `rows`.
         """
 
 
 class Corrected(MergeRule):
     """z + (mean - y): the delay-corrected merge (Maziane et al. 2026, arXiv 2605.20866), which conserves the mean."""
 
-    def __call__(self, row: Tensor, where: Tensor | None, mean: Tensor, y: Tensor, scratch: Tensor) -> None:
-        """Merge one replica in place."""
+    def __call__(self, rows: Tensor, where: Tensor | None, mean: Tensor, y: Tensor, scratch: Tensor) -> None:
+        """Merge m replicas in place."""
         torch.sub(mean, y, out=scratch)
-        if row.dtype == mean.dtype:
-            # One pass over the places of a sparse mask: random access is what a merge costs.
-            if where is None:
-                row.add_(scratch)
-            else:
-                row.scatter_add_(0, where, scratch)
-        else:
-            _write(row, where, scratch.add_(_read(row, where)))
+        if rows.dtype != mean.dtype:
+            _write(rows, where, scratch.add_(read(rows, where)))
+        elif where is None:
+            rows.add_(scratch)
+        else:  # one pass over the places of a mask instead of two
+            rows.scatter_add_(1, _in_all(rows, where), scratch)
 
 
 class Mixing(MergeRule):
@@ -54,13 +52,13 @@ class Mixing(MergeRule):
     def __init__(self, keep: float) -> None:
         self.keep = keep
 
-    def __call__(self, row: Tensor, where: Tensor | None, mean: Tensor, y: Tensor, scratch: Tensor) -> None:
-        """Merge one replica in place."""
+    def __call__(self, rows: Tensor, where: Tensor | None, mean: Tensor, y: Tensor, scratch: Tensor) -> None:
+        """Merge m replicas in place."""
         if self.keep == 0.0:
-            _write(row, where, mean)
+            _write(rows, where, mean.expand(len(rows), -1))
         else:
-            torch.mul(mean, 1.0 - self.keep, out=scratch)
-            _write(row, where, scratch.add_(_read(row, where), alpha=self.keep))
+            torch.mul(mean.expand_as(scratch), 1.0 - self.keep, out=scratch)
+            _write(rows, where, scratch.add_(read(rows, where), alpha=self.keep))
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -68,12 +66,26 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _read(row: Tensor, where: Tensor | None) -> Tensor:
-    return row if where is None else row.index_select(0, where)
+def read(rows: Tensor, where: Tensor | None, out: Tensor | None = None) -> Tensor:
+    """Values of m replicas, `(m, K)`: copied to `out`, or the rows themselves where all are read and there is no `out`.
+
+    Args:
+        rows: `(m, d)`.
+        where: `(K,)` ascending positions; None for all.
+        out: `(m, K)`, of the same dtype.
+    """
+    if where is not None:
+        return torch.gather(rows, 1, _in_all(rows, where), out=out)
+    return rows if out is None else out.copy_(rows)
 
 
-def _write(row: Tensor, where: Tensor | None, values: Tensor) -> None:
+def _write(rows: Tensor, where: Tensor | None, values: Tensor) -> None:
     if where is None:
-        row.copy_(values)
+        rows.copy_(values)
     else:
-        row.index_copy_(0, where, values.to(row.dtype))
+        rows.scatter_(1, _in_all(rows, where), values.to(rows.dtype))
+
+
+def _in_all(rows: Tensor, where: Tensor) -> Tensor:
+    """The same positions in every row, as gather and scatter want them: a view."""
+    return where.expand(len(rows), -1)

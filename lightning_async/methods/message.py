@@ -7,69 +7,74 @@ from torch import Tensor
 
 from lightning_async.methods.flat import FlatReplicas
 from lightning_async.methods.masks import Indices
-from lightning_async.methods.merging import working_dtype
+from lightning_async.methods.merging import read, working_dtype
 from lightning_async.methods.replica_method import ReplicaMethod
+
+_BLOCK = 4096
+"""Coordinates that are read and merged in one go: the cache lines touched should still be in a cache for the merge, and
+there should be work for several threads."""
 
 
 class Message:
     """One round's exchange: K values of every replica.
 
-    Memory is n K values from the first snapshot on; a replica that makes no steps while the message travels is read
-    when it is merged, and then needs none.
+    Random access is what a sparse exchange costs, so that all replicas are read in one kernel and merged in one:
+    torch then gives every thread replicas of its own.
 
     Args:
-        flat: the replicas.
+        flat: the n replicas.
         indices: the coordinates exchanged, ascending; None for all of them.
         memory: of an earlier message, to be used again if it is large enough.
     """
 
     def __init__(self, flat: FlatReplicas, indices: Indices | None, memory: Tensor | None = None) -> None:
         self.memory = memory
-        """Where the values are, or were, kept."""
+        """Where values are kept: n K of them after a snapshot, else a block of K, or none if K is d."""
         self._flat = flat
         self._where = None if indices is None else flat.positions(indices)
         self._values: Tensor | None = None
-        self._read: set[int] = set()
 
-    def snapshot(self, replica: int) -> None:
-        """Read one replica's values, y, which it is about to change."""
-        if self._values is None:
-            self._values = self._room()
-        if self._where is None:
-            self._values[replica].copy_(self._flat.rows[replica])
-        else:
-            torch.index_select(self._flat.rows[replica], 0, self._where, out=self._values[replica])
-        self._read.add(replica)
+    def snapshot(self) -> None:
+        """Read what the replicas send, y, `(n, K)`: for when they make steps before the merge."""
+        self._values = self._read(self._where)
 
     def merge(self, method: ReplicaMethod) -> None:
-        """Average what was read, and let every replica take it in."""
-        rows, where = self._flat.rows, self._where
-        if self._read:
-            for replica in set(range(len(rows))) - self._read:
-                self.snapshot(replica)
-        values = self._values
-        if values is None:
-            values = rows if where is None else rows.index_select(1, where)
-        mean = method.outer(torch.mean(values, 0, dtype=working_dtype(values.dtype)))
-        scratch = torch.empty_like(mean)
-        for row, y in zip(rows, values, strict=True):
-            method.rule(row, where, mean, y, scratch)
+        """Average what was read at the snapshot, or what is there now, and let every replica take it in."""
+        where = self._where
+        if self._values is not None:
+            self._merge(method, where, self._values)
+        elif where is None:
+            self._merge(method, None, self._flat.rows)
+        else:
+            for block in torch.split(where, _BLOCK):
+                self._merge(method, block, self._read(block))
+        self._values = None
 
-    def state_dict(self) -> dict[int, Tensor]:
-        """What was read, by replica."""
-        return {} if self._values is None else {replica: self._values[replica] for replica in sorted(self._read)}
-
-    def load_state_dict(self, state: dict[int, Tensor]) -> None:
-        """Restore what `state_dict` returned."""
-        for replica, values in state.items():
-            self.snapshot(replica)
-            assert self._values is not None
-            self._values[replica].copy_(values)
-
-    def _room(self) -> Tensor:
+    def _read(self, where: Tensor | None) -> Tensor:
         rows = self._flat.rows
-        shape = rows.shape if self._where is None else (len(rows), len(self._where))
-        size = shape[0] * shape[1]
+        columns = rows.shape[1] if where is None else len(where)
+        size = len(rows) * columns
         if self.memory is None or self.memory.numel() < size:
             self.memory = rows.new_empty(size)
-        return self.memory[:size].view(shape)
+        return read(rows, where, out=self.memory[:size].view(len(rows), columns))
+
+    def _merge(self, method: ReplicaMethod, where: Tensor | None, y: Tensor) -> None:
+        rows = self._flat.rows
+        mean = method.outer(torch.mean(y, 0, dtype=working_dtype(y.dtype)), where)
+        if y is not rows and y.dtype == mean.dtype:
+            method.rule(rows, where, mean, y, scratch=y)
+        else:
+            scratch = mean.new_empty(1, len(mean))
+            for replica in range(len(rows)):
+                one = slice(replica, replica + 1)
+                method.rule(rows[one], where, mean, y[one], scratch)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What was read, if anything."""
+        return {} if self._values is None else {"values": self._values}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Restore what `state_dict` returned after a snapshot."""
+        self.snapshot()
+        assert self._values is not None
+        self._values.copy_(state["values"])

@@ -155,8 +155,15 @@ class ReplicaMethod(Described, ABC):
         """1: a step is one local step."""
         return 1
 
-    def outer(self, mean: Tensor) -> Tensor:
-        """What replicas take in place of the mean of what they sent: for methods with an outer optimizer."""
+    def outer(self, mean: Tensor, where: Tensor | None) -> Tensor:
+        """What replicas take in place of the mean of what they sent: for methods with an outer optimizer.
+
+        Called once for every coordinate exchanged: once a round, or for one block of its coordinates after the other.
+
+        Args:
+            mean: `(K,)`, in at least 32 bits.
+            where: `(K,)` ascending positions of these coordinates in the flat parameters; None for all of them.
+        """
         return mean
 
     def begin(self, initial: Tensor) -> None:

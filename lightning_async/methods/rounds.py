@@ -114,7 +114,7 @@ class RoundClock:
         travelling = communication if overlap else 0.0
         sharded, index = self._cluster.sharded, self._index
         before, during, computing, hidden = [], [], [], []
-        made: list[tuple[float, int, int]] = []  # (end, worker, number), ordered as arrivals are
+        made: list[tuple[bool, float, int, int]] = []  # (overlapping, end, worker, number), in order of time
         for worker in self._workers:
             first = self._numbers[worker]
             ends = self._ends(worker, first, start, self._window, at_least=1)
@@ -124,13 +124,13 @@ class RoundClock:
             during.append(len(later))
             hidden.append(later[-1] if later else 0.0)
             computing.append(ends[-1] + hidden[-1])
-            made.extend((min(start + e, snapshot), worker, first + i) for i, e in enumerate(ends))
-            made.extend((min(snapshot + e, end), worker, first + len(ends) + i) for i, e in enumerate(later))
+            made.extend((False, min(start + e, snapshot), worker, first + i) for i, e in enumerate(ends))
+            made.extend((True, min(snapshot + e, end), worker, first + len(ends) + i) for i, e in enumerate(later))
         made.sort()
-        made[-1] = (end, *made[-1][1:])
+        made[-1] = (made[-1][0], end, *made[-1][2:])
         steps = tuple(
             Step(self._first_step + i, time, (Job(worker, index, number, worker if sharded else None),))
-            for i, (time, worker, number) in enumerate(made)
+            for i, (_, time, worker, number) in enumerate(made)
         )
         self._index, self._now, self._first_step = index + 1, end, self._first_step + len(steps)
         return Round(

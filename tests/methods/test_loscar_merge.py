@@ -32,12 +32,12 @@ def _run(method, cluster, *, steps=None, rounds=None, d=30, optimizer=None, nois
 
 
 def _merged(method, before, progress, indices, overlapping):
-    """Merge replicas `before`, after `progress` of the overlapping ones."""
+    """Merge replicas `before`, after `progress` of the overlapping ones; without a snapshot if there are none."""
     flat = FlatReplicas([before[0]], len(before))
     flat.rows[:, : before.shape[1]] = before
     message = Message(flat, indices)
-    for replica in overlapping:
-        message.snapshot(replica)
+    if overlapping:
+        message.snapshot()
     flat.rows[overlapping, : before.shape[1]] += progress[overlapping]
     z = flat.compact().clone()
     message.merge(method)
@@ -86,6 +86,25 @@ def test_a_merge_is_the_rule_on_the_mask_and_nothing_elsewhere(n, d, sparsity, d
         tolerance = 8 * torch.finfo(dtype).eps * max(1.0, exact.abs().max().item())
         assert torch.allclose(x.double()[:, inside], exact[:, inside], rtol=0, atol=tolerance)
         assert torch.equal(x[:, ~inside], z[:, ~inside])
+
+
+@pytest.mark.parametrize("merge", ["corrected", "overwrite", 0.25])
+def test_values_that_are_merged_as_they_are_read_become_what_they_become_after_a_snapshot(merge):
+    method = LOSCAR(0.5, merge=merge, overlap=False, compute_window=1.0)
+    flat = FlatReplicas([torch.randn(20_001, generator=torch.Generator().manual_seed(0))], 3)
+    flat.rows.normal_(generator=torch.Generator().manual_seed(1))
+    start, indices = flat.compact().clone(), method.indices(0, 20_001, 2)
+    merged, memory = [], []
+    for snapshot in (True, False):
+        flat.load(start)
+        message = Message(flat, indices)
+        if snapshot:
+            message.snapshot()
+        message.merge(method)
+        merged.append(flat.compact().clone())
+        memory.append(message.memory.numel())
+    assert torch.equal(*merged)
+    assert memory == [3 * len(indices), 3 * 4096]
 
 
 def test_overwriting_does_not_conserve_the_mean():

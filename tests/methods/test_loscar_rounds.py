@@ -211,6 +211,20 @@ def test_a_worker_that_stops_after_its_first_step_is_waited_for_in_the_next_roun
         next(rounds)
 
 
+class _NoTimeAtThree(WorkerTimes):
+    num_workers = 2
+
+    def sampler(self, seed):
+        return lambda worker, job, start: 1e-17 if start == 3.0 else (3.0 if worker else 1.0 if start == 0.0 else 5.0)
+
+
+def test_steps_that_end_at_the_snapshot_come_before_those_that_start_there_and_are_as_good_as_over():
+    cluster = SimulatedCluster(_NoTimeAtThree(), Link(latency=1e-17))
+    done = next(LOSCAR(0.5, compute_window=1.0).rounds(cluster))
+    assert (done.before, done.during, done.snapshot, done.end) == ((1, 1), (1, 1), 3.0, 3.0)
+    assert [step.jobs[0].worker for step in done.steps] == [0, 1, 0, 1]
+
+
 def test_steps_that_take_no_time_are_refused():
     with pytest.raises(ValueError, match="must take time"):
         next(LocalSGD(4.0).rounds(SimulatedCluster(_Given(1.0, 0.0))))

@@ -79,8 +79,7 @@ def test_a_checkpoint_in_the_middle_of_a_message_holds_what_was_read(classifier,
     assert local.round.snapshot <= local.logical_time < local.round.end
     trainer.save_checkpoint(tmp_path / "9.ckpt")
     message = torch.load(tmp_path / "9.ckpt")["lightning_async"]["local"]["message"]
-    assert sorted(message) == [0, 1, 2]
-    assert {len(values) for values in message.values()} == {local.round.coordinates}
+    assert message["values"].shape == (3, local.round.coordinates)
 
 
 def test_a_plain_trainer_loads_a_checkpoint_and_finds_the_average(classifier, images, quiet, tmp_path):
