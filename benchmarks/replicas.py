@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import statistics
 import time
-import warnings
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
 from rich.table import Table
 from torch import Tensor, nn
 from torchvision.models import resnet18
 
 from benchmarks.timing import compare
+from benchmarks.turns import Competitor, in_turns, ratio
 from lightning_async import SimulatedCluster
 from lightning_async.methods import LOSCAR, LocalSGD, ReplicaMethod
 from lightning_async.methods.flat import FlatReplicas
 from lightning_async.methods.message import Message
 from lightning_async.simulation import Link, UniformTimes
 from lightning_async.strategies import LocalSGDStrategy
-from recipes.fashion_cnn import FashionCNN, FashionMNIST7000
+from recipes.fashion_cnn import FashionCNN
 
 REPLICAS = 16
 SLICES = 15
-STEPS, WARM_UP, ROUNDS = 240, 48, 9
 
 
 def _dense_average(flat: FlatReplicas) -> Callable[[], None]:
@@ -88,22 +83,6 @@ def merges() -> Table:
     return table
 
 
-class _Clock(Callback):
-    """CPU seconds per step after the first `WARM_UP`: other work on the machine adds less to them than to wall time."""
-
-    def __init__(self) -> None:
-        self.start = 0.0
-        self.per_step = 0.0
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        if trainer.global_step == WARM_UP:
-            self.start = time.process_time()
-        elif trainer.global_step > WARM_UP:
-            self.per_step = (time.process_time() - self.start) / (trainer.global_step - WARM_UP)
-
-
 class _Wide(FashionCNN):
     """Large enough that a step takes what a step of a small network takes."""
 
@@ -116,54 +95,28 @@ class _Wide(FashionCNN):
         )  # fmt: skip
 
 
-def _seconds_per_step(module: Callable[[], LightningModule], method: ReplicaMethod | None) -> float:
-    clock = _Clock()
-    cluster = SimulatedCluster(UniformTimes(REPLICAS), Link(latency=4.0))
-    arguments = {} if method is None else {"strategy": LocalSGDStrategy(method, cluster)}
-    seed_everything(0, verbose=False)
-    trainer = Trainer(
-        max_steps=STEPS,
-        max_epochs=-1,
-        limit_val_batches=0,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[clock],
-        **arguments,
-    )
-    trainer.fit(module(), datamodule=FashionMNIST7000())
-    return clock.per_step
-
-
 def steps() -> Table:
-    """CPU time per local step, merges included, over a step of a plain Trainer; medians of ratios within a round."""
-    warnings.simplefilter("ignore")
-    for name in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    methods: dict[str, ReplicaMethod] = {
-        "never communicating": LOSCAR(0.0, compute_window=4.0),
-        "LOSCAR, p = 0.01": LOSCAR(0.01, compute_window=4.0),
-        "LOSCAR, p = 1": LOSCAR(1.0, compute_window=4.0),
-        "local SGD": LocalSGD(4.0),
+    """Time of a local step over a step of a plain Trainer; medians over quiet rounds of the ratio within a round."""
+    methods: dict[str, Callable[[], ReplicaMethod]] = {
+        "never communicating": lambda: LOSCAR(0.0, compute_window=4.0),
+        "LOSCAR, p = 0.01": lambda: LOSCAR(0.01, compute_window=4.0),
+        "LOSCAR, p = 1": lambda: LOSCAR(1.0, compute_window=4.0),
+        "local SGD": lambda: LocalSGD(4.0),
     }
-    table = Table(title=f"CPU time of a local step, over a plain Trainer's (Fashion-MNIST, {REPLICAS} replicas)")
-    for column in ("network", "method", "plain step, ms", "ratio (median)", "quartiles"):
+    table = Table(title=f"A local step, over a plain Trainer's step (Fashion-MNIST, {REPLICAS} replicas)")
+    for column in ("network", "method", "ratio", "quartiles"):
         table.add_column(column, justify="left" if column in ("network", "method") else "right")
-    for network, module in (("9,226 parameters", lambda: FashionCNN(lr=0.03)), ("51,000 parameters", _Wide)):
-        ratios: dict[str, list[float]] = {name: [] for name in methods}
-        plains = []
-        for _ in range(ROUNDS):
-            plain = _seconds_per_step(module, None)
-            plains.append(plain)
-            for name, method in methods.items():
-                ratios[name].append(_seconds_per_step(module, method) / plain)
-        for name, values in ratios.items():
-            low, median, high = statistics.quantiles(values, n=4)
-            milliseconds = f"{1e3 * statistics.median(plains):.2f}"
-            table.add_row(network, name, milliseconds, f"{median:.3f}", f"{low:.3f} to {high:.3f}")
+    networks = {"9,226 parameters": (lambda: FashionCNN(lr=0.03), 60), "51,000 parameters": (_Wide, 30)}
+    for network, (module, rounds) in networks.items():
+        competitors = {"plain": Competitor()} | {name: Competitor(_strategy(make)) for name, make in methods.items()}
+        timed = in_turns(competitors, module, rounds)
+        for name in methods:
+            table.add_row(network, name, *ratio(timed, name, "plain"))
     return table
+
+
+def _strategy(method: Callable[[], ReplicaMethod]) -> Callable[[], LocalSGDStrategy]:
+    return lambda: LocalSGDStrategy(method(), SimulatedCluster(UniformTimes(REPLICAS), Link(latency=4.0)))
 
 
 def run() -> Table:
