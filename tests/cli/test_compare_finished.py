@@ -80,6 +80,12 @@ def test_the_report_names_data_versions_and_how_to_rerun(finished: tuple[Path, P
     assert "torch 2" in text
 
 
+def test_the_report_holds_the_ratios_that_are_in_a_file_of_their_own(finished: tuple[Path, Path]) -> None:
+    ratios = (finished[1] / "ratios.md").read_text()
+    assert ratios
+    assert f"## Ratios\n\n{ratios}" in (finished[1] / "report.md").read_text()
+
+
 @pytest.mark.parametrize(("name", "magic"), [("curves.png", b"\x89PNG"), ("curves.pdf", b"%PDF")])
 def test_curves_are_drawn(finished: tuple[Path, Path], name: str, magic: bytes) -> None:
     assert (finished[1] / name).read_bytes().startswith(magic)

@@ -23,7 +23,8 @@ _YEAR = 365 * 24 * 3600.0
 DESCRIPTION = """\
 Run several methods on one recipe, on the same simulated worker times, and measure the logical time each needs to reach
 a target. Finished runs are skipped and interrupted ones resumed: after Ctrl-C, a crash or a power cut, run the same
-command again. The folder receives a table (Markdown, LaTeX), results.csv, curves (PNG, PDF) and report.md."""
+command again. The folder receives a table and the ratios between all methods (Markdown, LaTeX), results.csv, curves (PNG, PDF) and
+report.md."""
 
 
 def make_parser() -> argparse.ArgumentParser:

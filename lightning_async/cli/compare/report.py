@@ -13,6 +13,7 @@ from lightning_async.cli.compare.axes import figure_name, reported_axes
 from lightning_async.cli.compare.configuration import ComparisonError, Config
 from lightning_async.cli.compare.measures import mean_time
 from lightning_async.cli.compare.plan import inert_keys, run_names, tuning_outcomes
+from lightning_async.cli.compare.ratio_tables import write_ratios
 from lightning_async.cli.compare.results import RunResult, write_atomically
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Comparison, MethodEntry, Panel
 from lightning_async.cli.compare.summary import Line, summarize
@@ -28,7 +29,7 @@ from lightning_async.cli.compare.tables import (
 
 
 def write_report(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> None:
-    """Writes tables, results.csv, curves and report.md, and prints the tables.
+    """Writes tables, ratios, results.csv, curves and report.md, and prints the tables.
 
     Args:
         comparison: The comparison.
@@ -63,10 +64,11 @@ def write_report(comparison: Comparison, results: Mapping[str, RunResult], outpu
         raise ComparisonError(str(error.args[0])) from error
     write_atomically(output / "table.md", "\n".join(markdown))
     write_atomically(output / "table.tex", "\n".join(latex))
+    ratios = write_ratios(comparison, results, output)
     if any(result.times for result in results.values()):
         for axis in (LOGICAL_TIME, *comparison.axes):
             write_figure(comparison, results, output, axis)
-    write_atomically(output / "report.md", _page(comparison, results, markdown, output))
+    write_atomically(output / "report.md", _page(comparison, results, markdown, ratios, output))
     _print_failures(console, comparison, results)
     console.print(f"Report: {output / 'report.md'}", highlight=False, soft_wrap=True)
 
@@ -86,7 +88,9 @@ def _inert(comparison: Comparison, panel: Panel, results: Mapping[str, RunResult
     )
 
 
-def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list[str], output: Path) -> str:
+def _page(
+    comparison: Comparison, results: Mapping[str, RunResult], tables: list[str], ratios: str, output: Path
+) -> str:
     target = comparison.target
     comparator = ">=" if target.mode == "max" else "<="
     data = sorted({r.data for r in results.values() if r.data})
@@ -112,6 +116,7 @@ def _page(comparison: Comparison, results: Mapping[str, RunResult], tables: list
         *tables,
         "Mean and standard error over seeds. Speed-ups are means of ratios paired by seed. A run that did not reach "
         "the target within the budget is censored there: it makes the mean a bound (`>`, `<`); none is left out.\n",
+        f"## Ratios\n\n{ratios}" if ratios else "",
         *(_grids(comparison, panel, results) for panel in comparison.panels),
         _failures(comparison, results),
         "## Rerun\n",

@@ -103,7 +103,13 @@ def format_power(value: float) -> str:
     return f"{value:g}"
 
 
-def _number(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
+    """Writes a number with so many significant digits, and never less than its whole part.
+
+    Example:
+        >>> format_number(1.3206), format_number(0.94), format_number(1234.5)
+        ('1.32', '0.940', '1234')
+    """
     if value and math.isfinite(value):
         decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         return f"{value:.{decimals}f}"
@@ -113,7 +119,7 @@ def _number(value: float, digits: int = 3) -> str:
 def _with_error(estimate: Estimate, digits: int = 3) -> str:
     if not estimate.count:
         return "-"
-    text = _number(estimate.mean, digits)
+    text = format_number(estimate.mean, digits)
     if not math.isfinite(estimate.error):
         return text
     decimals = len(text.partition(".")[2])
@@ -139,7 +145,7 @@ def _time_cell(line: Line, unit: float = 1.0, missing: str = "not run") -> str:
     reached = ", ".join([f"{line.arrived} of {total} reached", *notes])
     if time.bound == "=" and time.count:
         return f"{_with_error(time)} ({reached})"
-    return f"> {_number(time.mean)} ({reached})" if time.count else f"- ({reached})"
+    return f"> {format_number(time.mean)} ({reached})" if time.count else f"- ({reached})"
 
 
 def _speed_cell(line: Line) -> str:
@@ -150,7 +156,7 @@ def _speed_cell(line: Line) -> str:
     pairs = "" if line.speed.count == len(line.runs) else f" ({line.speed.count} of {len(line.runs)} pairs)"
     if line.speed.bound == "=":
         return _with_error(line.speed) + pairs
-    return f"{line.speed.bound} {_number(line.speed.mean)}{pairs}"
+    return f"{line.speed.bound} {format_number(line.speed.mean)}{pairs}"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
