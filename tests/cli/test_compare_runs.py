@@ -169,11 +169,27 @@ def test_what_no_run_could_do_is_refused_in_a_line_before_any_run(
     assert not list((tmp_path / "out").glob("runs/*"))
 
 
-def test_only_restricts_what_is_run_and_shows_the_rest_as_missing(tmp_path: Path, write_comparison: Write) -> None:
+def test_only_leaves_out_what_has_not_run_and_says_so(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     comparison = write_comparison(tmp_path, seeds=[0])
-    assert main(["compare", str(comparison), "--output", str(tmp_path / "out"), "--only", "asgd"]) == 0
+    command = ["compare", str(comparison), "--output", str(tmp_path / "out")]
+    assert main([*command, "--only", "asgd"]) == 0
     assert len(results(tmp_path / "out")) == 1
-    assert "not run" in (tmp_path / "out" / "table.md").read_text()
+    assert not {"Mini-batch", "not run"} & words(tmp_path / "out" / "table.md")
+    note = "Left out, as --only does not name them and they have not run: minibatch_sgd."
+    for told in (capsys.readouterr().out, (tmp_path / "out" / "report.md").read_text()):
+        assert told.count("minibatch_sgd") == told.count(note) == 1
+
+    assert main(command) == 0
+    capsys.readouterr()
+    assert main([*command, "--only", "asgd"]) == 0
+    assert "Mini-batch" in words(tmp_path / "out" / "table.md")
+    assert "Left out" not in capsys.readouterr().out
+
+
+def words(file: Path) -> set[str]:
+    return {cell.strip() for line in file.read_text().splitlines() for cell in line.split("|")}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from lightning_async.cli.compare.plan import (
     make_run,
     reported_runs,
     tuning_runs,
+    without_left_out,
 )
 from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import RunResult
@@ -221,6 +222,33 @@ def test_a_panel_with_another_cluster_makes_another_comparison(tmp_path: Path) -
         for i, changed in enumerate(panels)
     ]
     assert identities[0] != identities[1]
+
+
+@pytest.mark.parametrize(
+    ("only", "kept", "left_out"),
+    [
+        (None, {"a": ["asgd", "clipped_asgd"], "b": ["asgd", "clipped_asgd"]}, []),
+        ({"asgd"}, {"a": ["asgd"], "b": ["asgd", "clipped_asgd"]}, ["a/clipped_asgd"]),
+        ({"a"}, {"a": ["asgd", "clipped_asgd"], "b": ["clipped_asgd"]}, ["b/asgd"]),
+        ({"a/asgd"}, {"a": ["asgd"], "b": ["clipped_asgd"]}, ["a/clipped_asgd", "b/asgd"]),
+    ],
+)
+def test_only_leaves_out_what_it_does_not_name_and_has_not_run(
+    tmp_path: Path, only: set[str] | None, kept: dict[str, list[str]], left_out: list[str]
+) -> None:
+    comparison = load_comparison(write(tmp_path, {"panels": {"a": None, "b": {"overrides": {LR: 0.25}}}}))
+    ran = reported_runs(comparison, comparison.panels[1].methods[1], ())[0]
+    results = {ran.key: RunResult("finished", [1.0], [1], [0.1], {"val/acc": [0.1]})}
+    shown, names = without_left_out(comparison, results, None if only is None else frozenset(only))
+    assert {panel.name: [entry.name for entry in panel.methods] for panel in shown.panels} == kept
+    assert names == left_out
+
+
+def test_a_panel_of_which_nothing_is_left_is_left_out(tmp_path: Path) -> None:
+    comparison = load_comparison(write(tmp_path, {"panels": {"a": None, "b": {"overrides": {LR: 0.25}}}}))
+    shown, names = without_left_out(comparison, {}, frozenset({"b"}))
+    assert [panel.name for panel in shown.panels] == ["b"]
+    assert names == ["a"]
 
 
 def test_a_run_that_two_panels_share_is_one_run(tmp_path: Path) -> None:

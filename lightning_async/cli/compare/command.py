@@ -23,8 +23,8 @@ _YEAR = 365 * 24 * 3600.0
 DESCRIPTION = """\
 Run several methods on one recipe, on the same simulated worker times, and measure the logical time each needs to reach
 a target. Finished runs are skipped and interrupted ones resumed: after Ctrl-C, a crash or a power cut, run the same
-command again. The folder receives a table and the ratios between all methods (Markdown, LaTeX), results.csv, curves (PNG, PDF) and
-report.md."""
+command again. The folder receives a table, the ratios between all methods (both in Markdown and LaTeX), results.csv,
+curves (PNG, PDF) and report.md."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -87,7 +87,7 @@ def _compare(options: argparse.Namespace) -> int:
             print(f"{comparison.title}: checking the configurations of {len(missing)} runs", flush=True)
             _check_configurations(comparison, missing)
             _train(comparison, results, options, output, only)
-        status = _report(comparison, results, output)
+        status = _report(comparison, results, output, only)
         if all_methods_ran(comparison, results):
             check_axes(comparison.axes, results.values())
         return status
@@ -190,11 +190,11 @@ def _train(
                 check_axes(comparison.axes, results.values())
 
 
-def _report(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> int:
+def _report(comparison: Comparison, results: Mapping[str, RunResult], output: Path, only: frozenset[str] | None) -> int:
     from lightning_async.cli.compare.report import write_report
 
     folder = ResultFolder(output)
     stored = {key: folder.read(key) for key in known_runs(comparison, results)}
     results = {key: result for key, result in {**stored, **results}.items() if result is not None}
-    write_report(comparison, results, output)
+    write_report(comparison, results, output, only)
     return 1 if any(r.status == "failed" for r in results.values()) else 0

@@ -28,12 +28,24 @@ _MEAN = "mean over seeds"
 
 
 def write_figure(
-    comparison: Comparison, results: Mapping[str, RunResult], output: Path, axis: Axis = LOGICAL_TIME
+    comparison: Comparison,
+    results: Mapping[str, RunResult],
+    output: Path,
+    axis: Axis = LOGICAL_TIME,
+    order: Sequence[str] = (),
 ) -> list[Path]:
     """Draws one row per panel, the metric on the left and the loss, if it is another one, on the right; PNG and PDF.
 
     Lines are means over seeds, bands one standard error of the mean to either side. Where only some of the seeds have
     a value (they diverged, or stopped at the target) the remaining ones are drawn singly.
+
+    Args:
+        comparison: The comparison.
+        results: Results of its runs by key.
+        output: Folder for the files.
+        axis: What progress is measured in.
+        order: Names of methods in the order of their colours and dashes, so that a method looks the same where others
+            are left out; that of the comparison if it is empty.
 
     Returns:
         The files, the PNG first.
@@ -42,7 +54,7 @@ def write_figure(
         columns = 1 if comparison.loss == comparison.target.metric else 2
         figure = Figure(figsize=(1.8 + 3.6 * columns, 0.9 + 3.1 * len(comparison.panels)), layout="constrained")
         axes = figure.subplots(len(comparison.panels), columns, squeeze=False)
-        order = list(dict.fromkeys(entry.name for panel in comparison.panels for entry in panel.methods))
+        order = order or list(dict.fromkeys(entry.name for panel in comparison.panels for entry in panel.methods))
         labels: dict[str, str] = {}
         diverged = False
         for panel, (left, *right) in zip(comparison.panels, axes, strict=True):

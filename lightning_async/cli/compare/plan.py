@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TypeAlias, cast
 
@@ -210,6 +210,32 @@ def selected(comparison: Comparison, only: frozenset[str] | None) -> Iterator[tu
         for entry in panel.methods:
             if only is None or only & {panel.name, entry.name, f"{panel.name}/{entry.name}"}:
                 yield panel, entry
+
+
+def without_left_out(
+    comparison: Comparison, results: Results, only: frozenset[str] | None
+) -> tuple[Comparison, list[str]]:
+    """Returns the comparison without the methods that `only` does not name and that have not run, and their names."""
+    chosen = {(panel.name, entry.name) for panel, entry in selected(comparison, only)}
+    panels, left_out = [], []
+    for panel in comparison.panels:
+        kept = tuple(
+            entry
+            for entry in panel.methods
+            if (panel.name, entry.name) in chosen or _any_reported(comparison, entry, results)
+        )
+        if kept:
+            panels.append(replace(panel, methods=kept))
+            prefix = f"{panel.name}/" if len(comparison.panels) > 1 else ""
+            left_out += [f"{prefix}{entry.name}" for entry in panel.methods if entry not in kept]
+        else:
+            left_out.append(panel.name)
+    return replace(comparison, panels=tuple(panels)), left_out
+
+
+def _any_reported(comparison: Comparison, entry: MethodEntry, results: Results) -> bool:
+    point = chosen_point(comparison, entry, results)
+    return point is not None and any(r.key in results for r in reported_runs(comparison, entry, point).values())
 
 
 def undecided_runs(comparison: Comparison, results: Results, only: frozenset[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from rich.console import Console
 from lightning_async.cli.compare.axes import figure_name, reported_axes
 from lightning_async.cli.compare.configuration import ComparisonError, Config
 from lightning_async.cli.compare.measures import mean_time
-from lightning_async.cli.compare.plan import inert_keys, run_names, tuning_outcomes
+from lightning_async.cli.compare.plan import inert_keys, known_runs, run_names, tuning_outcomes, without_left_out
 from lightning_async.cli.compare.ratio_tables import write_ratios
 from lightning_async.cli.compare.results import RunResult, write_atomically
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Comparison, MethodEntry, Panel
@@ -28,13 +28,16 @@ from lightning_async.cli.compare.tables import (
 )
 
 
-def write_report(comparison: Comparison, results: Mapping[str, RunResult], output: Path) -> None:
+def write_report(
+    comparison: Comparison, results: Mapping[str, RunResult], output: Path, only: frozenset[str] | None = None
+) -> None:
     """Writes tables, ratios, results.csv, curves and report.md, and prints the tables.
 
     Args:
         comparison: The comparison.
         results: Results of its runs by key; runs that are missing are shown as not run.
         output: Folder for the files.
+        only: Names of methods or panels; the others are shown if they have run before, or else left out.
 
     Raises:
         ComparisonError: If no run logs the target's metric.
@@ -42,35 +45,49 @@ def write_report(comparison: Comparison, results: Mapping[str, RunResult], outpu
     from lightning_async.cli.compare.figures import write_figure
 
     console = Console()
-    markdown, latex = [], []
-    comparison = replace(comparison, axes=reported_axes(comparison.axes, results.values()))
+    whole = replace(comparison, axes=reported_axes(comparison.axes, results.values()))
+    order = list(dict.fromkeys(entry.name for panel in whole.panels for entry in panel.methods))
     try:
-        for panel in comparison.panels:
-            lines = summarize(comparison, panel, results)
-            header, rows = table_cells(lines, comparison.target)
-            title = panel.title or panel.name
-            console.print(rich_table(title, header, rows))
-            inert = _inert(comparison, panel, results)
-            console.print(inert, style="red", markup=False, soft_wrap=True, end="")
-            markdown.append(f"### {title}\n\n{markdown_table(header, rows)}{_edges(lines)}{inert}")
-            latex.append(f"% {title}\n{latex_table(header, rows)}")
-            for axis in comparison.axes:
-                header, rows = axis_cells(summarize(comparison, panel, results, axis), axis, lines)
-                console.print(rich_table(f"{title}: {axis.unit}", header, rows))
-                markdown.append(f"In {axis.unit}:\n\n{markdown_table(header, rows)}")
-                latex.append(f"% {title}, {axis.unit}\n{latex_table(header, rows)}")
-        write_atomically(output / "results.csv", results_csv(comparison, results))
+        comparison, left_out = without_left_out(whole, results, only)
+        shown = [results[key] for key in known_runs(comparison, results) if key in results]
+        comparison = replace(comparison, axes=reported_axes(whole.axes, shown))
+        markdown, latex = _tables(comparison, results, console)
+        write_atomically(output / "results.csv", results_csv(whole, results))
     except KeyError as error:
         raise ComparisonError(str(error.args[0])) from error
     write_atomically(output / "table.md", "\n".join(markdown))
     write_atomically(output / "table.tex", "\n".join(latex))
     ratios = write_ratios(comparison, results, output)
-    if any(result.times for result in results.values()):
+    if any(result.times for result in shown):
         for axis in (LOGICAL_TIME, *comparison.axes):
-            write_figure(comparison, results, output, axis)
-    write_atomically(output / "report.md", _page(comparison, results, markdown, ratios, output))
-    _print_failures(console, comparison, results)
+            write_figure(comparison, results, output, axis, order)
+    note = f"Left out, as --only does not name them and they have not run: {', '.join(left_out)}." if left_out else ""
+    page = _page(comparison, results, [*markdown, f"{note}\n"] if note else markdown, ratios, output)
+    write_atomically(output / "report.md", page)
+    _print_failures(console, whole, results)
+    if note:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
     console.print(f"Report: {output / 'report.md'}", highlight=False, soft_wrap=True)
+
+
+def _tables(comparison: Comparison, results: Mapping[str, RunResult], console: Console) -> tuple[list[str], list[str]]:
+    """Prints the tables, and returns them in Markdown and in LaTeX."""
+    markdown, latex = [], []
+    for panel in comparison.panels:
+        lines = summarize(comparison, panel, results)
+        header, rows = table_cells(lines, comparison.target)
+        title = panel.title or panel.name
+        console.print(rich_table(title, header, rows))
+        inert = _inert(comparison, panel, results)
+        console.print(inert, style="red", markup=False, soft_wrap=True, end="")
+        markdown.append(f"### {title}\n\n{markdown_table(header, rows)}{_edges(lines)}{inert}")
+        latex.append(f"% {title}\n{latex_table(header, rows)}")
+        for axis in comparison.axes:
+            header, rows = axis_cells(summarize(comparison, panel, results, axis), axis, lines)
+            console.print(rich_table(f"{title}: {axis.unit}", header, rows))
+            markdown.append(f"In {axis.unit}:\n\n{markdown_table(header, rows)}")
+            latex.append(f"% {title}, {axis.unit}\n{latex_table(header, rows)}")
+    return markdown, latex
 
 
 def _edges(lines: list[Line]) -> str:
