@@ -15,6 +15,7 @@ from lightning_async.cli.compare.measures import mean_time
 from lightning_async.cli.compare.plan import inert_keys, known_runs, run_names, tuning_outcomes, without_left_out
 from lightning_async.cli.compare.ratio_tables import write_ratios
 from lightning_async.cli.compare.results import RunResult, write_atomically
+from lightning_async.cli.compare.rows import results_csv
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Comparison, MethodEntry, Panel
 from lightning_async.cli.compare.summary import Line, summarize
 from lightning_async.cli.compare.tables import (
@@ -22,7 +23,6 @@ from lightning_async.cli.compare.tables import (
     format_power,
     latex_table,
     markdown_table,
-    results_csv,
     rich_table,
     table_cells,
 )

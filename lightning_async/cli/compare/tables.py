@@ -1,23 +1,19 @@
-"""A comparison's table for the terminal, for Markdown and for LaTeX, and one CSV row per run."""
+"""A comparison's table for the terminal, for Markdown and for LaTeX."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.markup import escape
 from rich.table import Table
 
-from lightning_async.cli.compare.axes import positions, scale
-from lightning_async.cli.compare.measures import Estimate, outcome
-from lightning_async.cli.compare.plan import Run, reported_runs, tuning_runs
-from lightning_async.cli.compare.results import RunResult
-from lightning_async.cli.compare.schema import Axis, Comparison, MethodEntry, Target
-from lightning_async.cli.compare.summary import Line, step_size, summarize
+from lightning_async.cli.compare.axes import scale
+from lightning_async.cli.compare.measures import Estimate
+from lightning_async.cli.compare.schema import Axis, Target
+from lightning_async.cli.compare.summary import Line
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -206,74 +202,3 @@ def rich_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
     for row in rows:
         table.add_row(*map(escape, row))
     return table
-
-
-def results_csv(comparison: Comparison, results: Mapping[str, RunResult]) -> str:
-    """Returns one row per run, those of the grids included; `time_to_target` is empty where the target was missed."""
-    columns = [
-        *("panel", "method", "kind", "step_size", "settings", "seed", "status", "time_to_target", "budget"),
-        *("final_metric", "end_time", "steps", "wall_seconds", "data", "run", "error"),
-        *(f"{axis.quantity}_{what}" for axis in comparison.axes for what in ("to_target", "end")),
-    ]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for panel in comparison.panels:
-        for line in summarize(comparison, panel, results):
-            for kind, point, seed, run in _runs(comparison, line.entry, line):
-                if run.key in results:
-                    writer.writerow(
-                        {
-                            "panel": panel.name,
-                            "method": line.entry.name,
-                            "kind": kind,
-                            "settings": " ".join(f"{key.rsplit('.', 1)[-1]}={value:g}" for key, value in point),
-                            "seed": seed,
-                            **_row(comparison, run, results[run.key]),
-                        }
-                    )
-    return text.getvalue()
-
-
-def _runs(
-    comparison: Comparison, entry: MethodEntry, line: Line
-) -> list[tuple[str, tuple[tuple[str, float], ...], int, Run]]:
-    tuning = [
-        ("tuning", point, seed, run)
-        for point, runs in tuning_runs(comparison, entry).items()
-        for seed, run in zip(comparison.tuning_seeds, runs, strict=True)
-    ]
-    if line.point is None:
-        return list(tuning)
-    reported = reported_runs(comparison, entry, line.point)
-    return [*tuning, *(("reported", line.point, seed, run) for seed, run in reported.items())]
-
-
-def _row(comparison: Comparison, run: Run, result: RunResult) -> dict[str, object]:
-    measured = outcome(result, comparison.target, comparison.budget)
-    step = step_size(run.config)
-    return {
-        "step_size": "" if step is None else step,
-        "status": result.status,
-        "time_to_target": "" if measured.arrived is None else measured.arrived,
-        "budget": measured.budget,
-        "final_metric": measured.final if math.isfinite(measured.final) else "",
-        "end_time": result.end_time,
-        "steps": result.steps[-1] if result.steps else "",
-        "wall_seconds": round(result.wall_seconds, 3),
-        "data": result.data,
-        "run": run.key,
-        "error": result.error.strip().rsplit("\n", 1)[-1],
-        **_axis_columns(comparison, result),
-    }
-
-
-def _axis_columns(comparison: Comparison, result: RunResult) -> dict[str, object]:
-    columns: dict[str, object] = {}
-    for axis in comparison.axes:
-        where = positions(result, axis)
-        if where:
-            arrived = outcome(result, comparison.target, where[-1], where).arrived
-            columns[f"{axis.quantity}_to_target"] = "" if arrived is None else arrived
-            columns[f"{axis.quantity}_end"] = where[-1]
-    return columns
