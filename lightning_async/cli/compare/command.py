@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from lightning_async.cli.compare.axes import check_axes
+from lightning_async.cli.compare.changed_code import changed_code
 from lightning_async.cli.compare.configuration import ComparisonError
 from lightning_async.cli.compare.plan import Run, all_methods_ran, comparison_identity, known_runs, run_names
 from lightning_async.cli.compare.reading import load_comparison
@@ -81,13 +82,17 @@ def _compare(options: argparse.Namespace) -> int:
     folder = ResultFolder(output)
     with folder.claim(comparison.name, comparison_identity(comparison), extend=options.extend):
         results = _stored_results(comparison, folder)
+        begun = [key for key in known_runs(comparison, results) if key in results or folder.is_interrupted(key)]
+        changed = changed_code(output, begun)
+        if changed:
+            print(f"lightning-async compare: {changed}", file=sys.stderr)
         missing = {k: r for k, r in known_runs(comparison, results, only).items() if k not in results}
         if missing:
             # Importing Lightning and building every method takes a while.
             print(f"{comparison.title}: checking the configurations of {len(missing)} runs", flush=True)
             _check_configurations(comparison, missing)
             _train(comparison, results, options, output, only)
-        status = _report(comparison, results, output, only)
+        status = _report(comparison, results, output, only, changed)
         if all_methods_ran(comparison, results):
             check_axes(comparison.axes, results.values())
         return status
@@ -190,11 +195,13 @@ def _train(
                 check_axes(comparison.axes, results.values())
 
 
-def _report(comparison: Comparison, results: Mapping[str, RunResult], output: Path, only: frozenset[str] | None) -> int:
+def _report(
+    comparison: Comparison, results: Mapping[str, RunResult], output: Path, only: frozenset[str] | None, changed: str
+) -> int:
     from lightning_async.cli.compare.report import write_report
 
     folder = ResultFolder(output)
     stored = {key: folder.read(key) for key in known_runs(comparison, results)}
     results = {key: result for key, result in {**stored, **results}.items() if result is not None}
-    write_report(comparison, results, output, only)
+    write_report(comparison, results, output, only, changed)
     return 1 if any(r.status == "failed" for r in results.values()) else 0

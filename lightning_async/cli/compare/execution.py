@@ -18,11 +18,11 @@ import lightning_async
 from lightning_async.cli.compare.configuration import ComparisonError, Config, merge
 from lightning_async.cli.compare.history import History, logical_time
 from lightning_async.cli.compare.plan import Run
-from lightning_async.cli.compare.results import RunResult
+from lightning_async.cli.compare.results import CHECKPOINT, RunResult
 from lightning_async.cli.compare.schema import Target, Wandb
+from lightning_async.cli.compare.sources import imported_sources
 from lightning_async.cli.training import TrainingCLI
 
-CHECKPOINT = "resume"
 _PARTS = ("pytorch-lightning_version", "state_dict", "optimizer_states", "lr_schedulers", "loops", "callbacks")
 
 
@@ -69,6 +69,9 @@ def execute(
             cli.trainer.logger = logger
         result.data = data_name(cli.datamodule)
         checkpoint, weights_only = usable_checkpoint(folder)
+        if checkpoint is None:
+            # A run that goes on keeps the sources that it began with, so that it is known to be of two kinds.
+            imported_sources(cli.config.as_dict()).write(folder)
         cli.trainer.fit(cli.model, datamodule=cli.datamodule, ckpt_path=checkpoint, weights_only=weights_only)
         result.end_time = logical_time(cli.trainer)
         result.status = "diverged" if history.diverged else "finished"

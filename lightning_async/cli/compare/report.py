@@ -29,7 +29,11 @@ from lightning_async.cli.compare.tables import (
 
 
 def write_report(
-    comparison: Comparison, results: Mapping[str, RunResult], output: Path, only: frozenset[str] | None = None
+    comparison: Comparison,
+    results: Mapping[str, RunResult],
+    output: Path,
+    only: frozenset[str] | None = None,
+    changed: str = "",
 ) -> None:
     """Writes tables, ratios, results.csv, curves and report.md, and prints the tables.
 
@@ -38,6 +42,7 @@ def write_report(
         results: Results of its runs by key; runs that are missing are shown as not run.
         output: Folder for the files.
         only: Names of methods or panels; the others are shown if they have run before, or else left out.
+        changed: What has changed in the code of stored runs.
 
     Raises:
         ComparisonError: If no run logs the target's metric.
@@ -62,7 +67,9 @@ def write_report(
         for axis in (LOGICAL_TIME, *comparison.axes):
             write_figure(comparison, results, output, axis, order)
     note = f"Left out, as --only does not name them and they have not run: {', '.join(left_out)}." if left_out else ""
-    page = _page(comparison, results, [*markdown, f"{note}\n"] if note else markdown, ratios, output)
+    tables = [_code(changed, "text")] if changed else []
+    tables += [*markdown, f"{note}\n"] if note else markdown
+    page = _page(comparison, results, tables, ratios, output)
     write_atomically(output / "report.md", page)
     _print_failures(console, whole, results)
     if note:

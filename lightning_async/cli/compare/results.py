@@ -16,6 +16,7 @@ from lightning_async.cli.compare.configuration import ComparisonError, Config, f
 
 FORMAT = 1
 LOCK = ".lock"
+CHECKPOINT = "resume"
 
 
 Status: TypeAlias = Literal["finished", "diverged", "failed"]
@@ -129,6 +130,10 @@ class ResultFolder:
     def run_folder(self, key: str) -> Path:
         """Returns the folder of one run."""
         return self.path / "runs" / key
+
+    def is_interrupted(self, key: str) -> bool:
+        """Whether there is a checkpoint from which the run goes on."""
+        return (self.run_folder(key) / f"{CHECKPOINT}.ckpt").is_file()
 
     def check_owner(self, name: str, identity: Config, *, extend: bool = False) -> None:
         """Checks that this comparison may use the folder, without touching it.
