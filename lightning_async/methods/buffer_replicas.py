@@ -41,6 +41,7 @@ class BufferReplicas:
 
     def __init__(self, module: nn.Module | None, num_replicas: int) -> None:
         self._buffers: list[_Buffer] = []
+        self._average: list[Tensor] = []  # what the module has been given, while it has the average
         seen: set[int] = set()
         for path, owner in module.named_modules() if module is not None else ():
             for name, tensor in owner._buffers.items():
@@ -52,6 +53,8 @@ class BufferReplicas:
 
     def enter(self, replica: int) -> None:
         """Let the module have the buffers of one replica."""
+        self.take_over_average()
+        self._average = []
         for buffer in self._buffers:
             buffer.current.data = buffer.rows[replica]
 
@@ -69,8 +72,17 @@ class BufferReplicas:
 
     def enter_average(self) -> None:
         """Let the module have the average of all replicas' buffers."""
-        for buffer in self._buffers:
-            buffer.current.data = _average(buffer.values)
+        self._average = [_average(buffer.values) for buffer in self._buffers]
+        for buffer, average in zip(self._buffers, self._average, strict=True):
+            buffer.current.data = average.clone()
+
+    def take_over_average(self) -> None:
+        """Let every replica have what has been written into the average, such as a count of validations."""
+        for buffer, average in zip(self._buffers, self._average):  # noqa: B905  empty while the module has a replica
+            current = buffer.current.to(average.device)
+            if not _same(current, average):
+                buffer.values.copy_(current.expand_as(buffer.values))
+                average.copy_(current)
 
     def merge(self) -> None:
         """Let every replica have the average."""
@@ -98,6 +110,10 @@ def _check_average(name: str, tensor: Tensor) -> None:
             f"for buffer {name!r} of {tensor.dtype}{layout}: make it a dense tensor of torch.float32 or torch.int64, "
             f"or, if it never changes, keep it in a plain attribute, which all replicas share"
         ) from error
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return bool(((a == b) | ((a != a) & (b != b))).all())  # NaN is what NaN was
 
 
 def _average(values: Tensor) -> Tensor:

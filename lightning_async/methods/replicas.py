@@ -60,6 +60,7 @@ class Replicas:
 
     def enter(self, replica: int) -> None:
         """Let parameters, buffers and optimizer hold one replica; nothing is copied."""
+        self._take_over()
         for p, view in zip(self.parameters, self.flat.views(replica)):  # noqa: B905  equal lengths, hot path
             p.data = view
         self.buffers.enter(replica)
@@ -68,13 +69,23 @@ class Replicas:
 
     def keep(self) -> None:
         """A step has been made with the replica that is in place: keep what is not kept by pointer."""
+        self._take_over()
         self.buffers.keep(self.last)
         self._states[self.last] = self.optimizer.state
+
+    def _take_over(self) -> None:
+        """Write what parameters were made to hold in place of a replica, as by `p.data = ...`, into the replica."""
+        if isinstance(self.in_place, int):
+            for p, view in zip(self.parameters, self.flat.views(self.in_place)):  # noqa: B905  as in enter
+                if p.data_ptr() != view.data_ptr():
+                    view.copy_(p.data)
+                    p.data = view
 
     def enter_average(self) -> None:
         """Let parameters and buffers hold the average model; the optimizer's state stays as it is."""
         if self.in_place == "average":
             return
+        self._take_over()
         for p, view in zip(self.parameters, self.flat.split(self.flat.mean()), strict=True):
             p.data = view
         self.buffers.enter_average()
@@ -82,6 +93,8 @@ class Replicas:
 
     def state_dict(self) -> dict[str, Any]:
         """All replicas."""
+        self._take_over()
+        self.buffers.take_over_average()
         optimizers = []
         for state in self._states:
             self.optimizer.state = state

@@ -38,9 +38,10 @@ class LocalSGDStrategy(ScheduledStrategy):
     the replica are swapped in by pointer. Hyper-parameters of the optimizer, and so schedulers, are shared.
 
     What is validated and saved, and what the module holds after a fit, is the average model: the mean of parameters and
-    floating-point buffers, the maximum of counters. Between two training steps the module holds the replica that
-    stepped last. A checkpoint also holds, under one key, all replicas and what is needed to continue bit for bit; a
-    plain Trainer can load it, with the average model.
+    floating-point buffers, the maximum of counters. What validation writes into buffers all replicas get. Otherwise the
+    module holds one replica, from `on_train_batch_start` on that whose step comes, until the next batch. A checkpoint
+    also holds, under one key, all replicas and what is needed to continue bit for bit; a plain Trainer can load it,
+    with the average model.
 
     Args:
         method: the algorithm, such as `LOSCAR(sparsity=0.1, compute_window=8.0)`.
@@ -96,6 +97,7 @@ class LocalSGDStrategy(ScheduledStrategy):
         method.check_cluster(cluster)
         self.local: LocalTraining | None = None
         """The replicas and their schedule; None before a fit."""
+        self._validated_over: int | None = None  # the replica that the average took the place of
 
     @property
     def replicas(self) -> Tensor:
@@ -173,6 +175,13 @@ class LocalSGDStrategy(ScheduledStrategy):
             )
 
     @override
+    def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:
+        """Let the module hold the replica whose turn it is, before any hook sees the batch, and move the batch."""
+        if self.local is not None and self._module.trainer.training:
+            self.local.enter()
+        return super().batch_to_device(batch, device, dataloader_idx)
+
+    @override
     def optimizer_step(
         self,
         optimizer: Optimizer,
@@ -187,7 +196,8 @@ class LocalSGDStrategy(ScheduledStrategy):
         step = local.next_step()
         (job,) = step.jobs
         refused = local.nonfinite
-        local.enter()
+        if local.replicas.in_place != job.worker:  # with a loop that does not move batches
+            local.enter()
         for p in local.parameters:
             p.grad = None  # of another replica
         make_step = super().optimizer_step
@@ -214,12 +224,19 @@ class LocalSGDStrategy(ScheduledStrategy):
 
     @override
     def lightning_module_state_dict(self) -> dict[str, Any]:
-        self._enter_average()
-        return super().lightning_module_state_dict()
+        replica = self._enter_average()
+        state = super().lightning_module_state_dict()
+        self._enter_again(replica)
+        return state
 
     @override
     def on_validation_start(self) -> None:
-        self._enter_average()
+        self._validated_over = self._enter_average()
+
+    @override
+    def on_validation_end(self) -> None:
+        self._enter_again(self._validated_over)
+        self._validated_over = None
 
     @override
     def on_train_end(self) -> None:
@@ -230,10 +247,18 @@ class LocalSGDStrategy(ScheduledStrategy):
         self._enter_average()
         super().teardown()
 
-    def _enter_average(self) -> None:
-        """Let the module hold the average model, if it holds a replica."""
-        if self.local is not None and self.local.replicas.in_place is not None:
-            self.local.replicas.enter_average()
+    def _enter_average(self) -> int | None:
+        """Let the module hold the average model, if it holds a replica, and say which one that was."""
+        replica = None if self.local is None else self.local.replicas.in_place
+        if self.local is None or not isinstance(replica, int):
+            return None
+        self.local.replicas.enter_average()
+        return replica
+
+    def _enter_again(self, replica: int | None) -> None:
+        """Let the module hold the replica again that the average took the place of, if there was one."""
+        if replica is not None:
+            self._fitting.replicas.enter(replica)
 
     @property
     def _fitting(self) -> LocalTraining:
