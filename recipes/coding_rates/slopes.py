@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Interval", "interval", "slope", "student_quantile"]
+from lightning_async.student import student_quantile
+
+__all__ = ["Interval", "interval", "slope"]
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,3 @@ def interval(values: Sequence[float]) -> Interval:
     """
     spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     return Interval(float(np.mean(values)), student_quantile(0.975, len(values) - 1) * spread)
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """Quantile of Student's distribution, for probabilities above one half, to four digits.
-
-    Example:
-        >>> round(student_quantile(0.975, 4), 3)
-        2.776
-    """
-    # With t = sqrt(freedom) tan(angle) the density becomes cos(angle)^(freedom - 1), on a finite range.
-    angles = np.linspace(0.0, math.pi / 2, 200_001)
-    density = np.cos(angles) ** (freedom - 1)
-    mass = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
-    angle = float(np.interp(2.0 * probability - 1.0, mass / mass[-1], angles))
-    return math.sqrt(freedom) * math.tan(angle)

@@ -16,7 +16,7 @@ from lightning_async.cli.compare.ratios import ratio
 from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import Comparison
-from lightning_async.cli.compare.student import student_quantile
+from lightning_async.student import student_quantile
 
 Write = Callable[..., Path]
 

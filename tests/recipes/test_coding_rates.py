@@ -17,7 +17,7 @@ from recipes.coding_rates import __main__ as command
 from recipes.coding_rates.report import summarize, write_report
 from recipes.coding_rates.running import Result, execute
 from recipes.coding_rates.settings import PROBLEMS, SCHEMES, Run
-from recipes.coding_rates.slopes import interval, slope, student_quantile
+from recipes.coding_rates.slopes import interval, slope
 from recipes.data import load_a9a
 from recipes.studies import Results, run_missing
 
@@ -97,7 +97,6 @@ def test_slopes_and_intervals_are_those_of_scipy() -> None:
         low, high = t.interval(0.95, count - 1, sample.mean(), sample.std(ddof=1) / count**0.5)
         found = interval(sample.tolist())
         assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high), rel=1e-4)
-    assert student_quantile(0.95, 30) == pytest.approx(t.ppf(0.95, 30), rel=1e-5)
 
 
 def _made_up(study: Study, power: float) -> dict[str, Result]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from lightning_async.cli.compare.measures import Estimate, Outcome, better_point, speed_up
 from lightning_async.cli.compare.schema import Target
-from lightning_async.cli.compare.student import student_quantile
 from lightning_async.cli.compare.summary import Line
+from lightning_async.student import student_quantile
 
 
 @dataclass(frozen=True)
