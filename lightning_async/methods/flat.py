@@ -24,6 +24,10 @@ class FlatReplicas:
     Every tensor begins at a multiple of 64 bytes, as it would in memory of its own. The gaps are zero in all rows, and
     do no harm in sums and means over rows; `compact` leaves them out.
 
+    A tensor that fills its memory keeps its strides, such as a convolution's weight in channels_last; any other, such
+    as an expanded one, becomes contiguous. Coordinates are counted without gaps, tensor after tensor, and within a
+    tensor in the order of its memory.
+
     Args:
         tensors: what is copied, at least one tensor, all of one dtype and on one device.
         num_replicas: number of copies n.
@@ -49,6 +53,8 @@ class FlatReplicas:
             )
         (dtype, device), step = kinds.pop(), _ALIGNMENT // tensors[0].element_size()
         self._shapes = [tensor.shape for tensor in tensors]
+        self.strides = [_kept(tensor.shape, tensor.stride()) for tensor in tensors]
+        """How the tensors lie in memory."""
         self._sizes = np.array([tensor.numel() for tensor in tensors])
         padded = -(-self._sizes // step) * step
         self._offsets = np.cumsum(padded) - padded
@@ -58,9 +64,10 @@ class FlatReplicas:
         """Number of scalars in one copy, d, without gaps."""
         self.rows = _zeros(num_replicas, int(padded.sum()), dtype, device)
         """The copies, `(n, d)` with gaps."""
-        for view, tensor in zip(self._split(self.rows), tensors, strict=True):
-            view.copy_(tensor.detach())
         self._views = [self.split(row) for row in self.rows]
+        for view, tensor in zip(self._views[0], tensors, strict=True):
+            view.copy_(tensor.detach())
+        self.rows[1:] = self.rows[0]
 
     def views(self, replica: int) -> list[Tensor]:
         """The tensors of one copy, as views."""
@@ -68,27 +75,38 @@ class FlatReplicas:
 
     def split(self, row: Tensor) -> list[Tensor]:
         """The tensors of a row of somebody else, as views."""
-        views = self._split(row)
-        return [_without_offset(view) for view in views] if row.is_cpu else views
+        parts = self._parts(row)
+        if row.is_cpu:
+            parts = [_without_offset(part) for part in parts]
+        return [
+            part.as_strided(shape, strides)
+            for part, shape, strides in zip(parts, self._shapes, self.strides, strict=True)
+        ]
 
     def positions(self, indices: Indices) -> Tensor:
-        """Where in a row coordinates are that are counted without gaps; both ascending."""
+        """Where in a row coordinates are; both ascending."""
         if self._gaps[-1]:
             ends = np.searchsorted(indices, self._ends)
             indices = indices + np.repeat(self._gaps, np.diff(ends, prepend=0))
         return torch.from_numpy(indices).to(self.rows.device)
 
     def compact(self) -> Tensor:
-        """The copies without gaps, `(n, d)`: the rows themselves if there are none."""
+        """The copies without gaps, one column per coordinate, `(n, d)`: the rows themselves if there are none."""
         if self.rows.shape[1] == self.num_coordinates:
             return self.rows
-        return torch.cat([view.reshape(len(view), -1) for view in self._split(self.rows)], dim=1)
+        return torch.cat(self._parts(self.rows), dim=1)
 
-    def load(self, compact: Tensor) -> None:
-        """Take over what `compact` returned."""
-        parts = torch.split(compact, self._sizes.tolist(), dim=1)
-        for view, part in zip(self._split(self.rows), parts, strict=True):
-            view.copy_(part.view_as(view))
+    def load(self, compact: Tensor, strides: Sequence[Sequence[int]] | None = None) -> None:
+        """Take over what `compact` returned, and the `strides` there were then; other ones make all views anew.
+
+        Columns are in the order of the memory, so that with other strides they would belong to other elements.
+        """
+        if strides is not None and list(map(tuple, strides)) != self.strides:
+            self.strides = [_kept(shape, of) for shape, of in zip(self._shapes, strides, strict=True)]
+            self._views = [self.split(row) for row in self.rows]
+        columns = torch.split(compact, self._sizes.tolist(), dim=1)
+        for part, loaded in zip(self._parts(self.rows), columns, strict=True):
+            part.copy_(loaded)
 
     def mean(self) -> Tensor:
         """The mean of the copies, one row with gaps."""
@@ -101,21 +119,31 @@ class FlatReplicas:
         distances = torch.stack([torch.linalg.vector_norm(row - mean, dtype=dtype) for row in self.rows])
         return float(distances.cpu().double().square().sum())
 
-    def _split(self, rows: Tensor) -> list[Tensor]:
-        """The tensors in one row, or in several at once (then with the copies as the first dimension)."""
+    def _parts(self, rows: Tensor) -> list[Tensor]:
+        """What belongs to each tensor in one row or in several, its elements in the last dimension."""
         return [
-            rows.narrow(-1, int(offset), int(size)).view(rows.shape[:-1] + shape)
-            for offset, size, shape in zip(self._offsets, self._sizes, self._shapes, strict=True)
+            rows.narrow(-1, int(offset), int(size)) for offset, size in zip(self._offsets, self._sizes, strict=True)
         ]
 
 
-def _without_offset(view: Tensor) -> Tensor:
+def _kept(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """These strides if the elements fill their memory, each place once; else those of a contiguous tensor."""
+    filled = 1
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1:
+            if stride != filled:
+                return torch.empty(shape, device="meta").stride()
+            filled *= size
+    return tuple(strides)
+
+
+def _without_offset(part: Tensor) -> Tensor:
     """The same memory, as a tensor that begins where its storage does.
 
     On the CPU, torch (2.14) adds coalesced sparse gradients at twice the offset that a tensor has in its storage.
     """
-    alone: Tensor = from_dlpack(to_dlpack(view.view(-1)))
-    return alone.view(view.shape)
+    alone: Tensor = from_dlpack(to_dlpack(part))
+    return alone
 
 
 def _zeros(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -20,8 +22,9 @@ _State: TypeAlias = "defaultdict[Tensor, Any]"
 class Replicas:
     """Parameters, buffers and optimizer states of n replicas, swapped in by pointer.
 
-    What stands in the parameters at the start is where all replicas begin. From then on the parameters are views: of
-    one replica, or of the average model, which is made when it is asked for and given up when a replica enters.
+    What stands in the parameters at the start is where all replicas begin, and how it lies in memory is how all of them
+    do. From then on the parameters are views: of one replica, or of the average model, which is made when it is asked
+    for and given up when a replica enters.
 
     Args:
         parameters: the trainable parameters.
@@ -102,14 +105,30 @@ class Replicas:
         self.optimizer.state = self._states[self.last]
         return {
             "parameters": self.flat.compact(),
+            "strides": list(self.flat.strides),
             "buffers": self.buffers.state_dict(),
             "optimizers": optimizers,
             "last": self.last,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        self.flat.load(state["parameters"])
+        """Restore what `state_dict` returned.
+
+        The order of the memory is restored as well: messages and methods have states in it, and how sums are rounded
+        depends on it.
+        """
+        before = self.flat.strides
+        # Before it was saved, it was always that of contiguous tensors.
+        strides = state.get("strides", [torch.empty(p.shape, device="meta").stride() for p in self.parameters])
+        self.flat.load(state["parameters"], strides)
+        if self.flat.strides != before:
+            warnings.warn(
+                "the parameters lay in memory in another order when the state was saved, perhaps before a "
+                "module.to(memory_format=...): the run continues, bit for bit, in the order that was saved",
+                stacklevel=2,
+            )
+            if isinstance(self.in_place, int):
+                self.enter(self.in_place)
         self.buffers.load_state_dict(state["buffers"])
         groups = self.optimizer.state_dict()["param_groups"]
         for replica, optimizer_state in enumerate(state["optimizers"]):
