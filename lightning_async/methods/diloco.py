@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lightning_async.arguments import real
-from lightning_async.methods.merging import Mixing, working_dtype
+from lightning_async.methods.merging import Mixing
 from lightning_async.methods.replica_method import DenseMethod
 
 
@@ -44,7 +44,7 @@ class DiLoCo(DenseMethod):
 
     def begin(self, initial: Tensor) -> None:
         """The outer iterate is where all replicas begin."""
-        self._outer = initial.to(working_dtype(initial.dtype), copy=True)
+        self._outer = initial
         self._momentum = torch.zeros_like(self._outer)
 
     def outer(self, mean: Tensor, where: Tensor | None) -> Tensor:

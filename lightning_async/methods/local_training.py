@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lightning_async.methods.gradient_norm import finite_check_for
+from lightning_async.methods.merging import working_dtype
 from lightning_async.methods.message import Message
 from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -50,14 +51,15 @@ class LocalTraining:
     ) -> None:
         self.method = method = copy(method)  # its state is that of one run
         self.cluster = cluster.start(sharded=sharded)
+        method.check_cluster(self.cluster)
         self.on_nonfinite = checked_on_nonfinite(on_nonfinite)
         self.replicas = Replicas(parameters, optimizer, cluster.num_workers, module)
         self.parameters = self.replicas.parameters
         self.is_finite = finite_check_for(self.parameters, owned=owned)
         """Whether no entry of a gradient is NaN or infinite."""
         method.bind(self.replicas.flat.num_coordinates, self.replicas.flat.rows.element_size())
-        method.check_cluster(self.cluster)
-        method.begin(self.replicas.flat.rows[0])
+        row = self.replicas.flat.rows[0]
+        method.begin(row.to(working_dtype(row.dtype), copy=True))
         self.nonfinite = 0
         """Gradients that no step was made with, because they were not finite or missing."""
         self._rewind()
@@ -87,6 +89,11 @@ class LocalTraining:
     def _begin(self, round: Round) -> None:
         self.round = round
         """The round that the next step belongs to."""
+        if round.coordinates is None:
+            raise RuntimeError(
+                f"{type(self.method).__name__} does not know the size of the model, which its bind was told: end "
+                f"{type(self.method).__name__}.bind with super().bind(num_coordinates, bytes_per_coordinate)"
+            )
         self._position = 0
         self._message: Message | None = None
         self._snapshot_after = sum(round.before) if round.coordinates and any(round.during) else None
@@ -136,7 +143,9 @@ class LocalTraining:
 
     def _new_message(self) -> Message:
         flat, round = self.replicas.flat, self.round
-        return Message(flat, self.method.indices(round.index, flat.num_coordinates, self.cluster.seed), self._memory)
+        assert round.coordinates is not None
+        indices = self.method.checked_indices(round.index, flat.num_coordinates, self.cluster.seed, round.coordinates)
+        return Message(flat, indices, self._memory)
 
     def _count(self) -> None:
         step = self.next_step()

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from lightning_async.arguments import boolean, choice, probability
+from lightning_async.described import describe
 from lightning_async.methods.masks import Indices, RandomMask
 from lightning_async.methods.merging import Corrected, Mixing
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -86,9 +87,22 @@ class LOSCAR(ReplicaMethod):
             return self._given(round, num_coordinates)
         return None if self.sparsity == 1.0 else self._random.indices(round, num_coordinates, seed)
 
+    def checked_indices(self, round: int, num_coordinates: int, seed: int, size: int) -> Indices | None:
+        """The same: they are right as they are made, and a mask's result has been checked."""
+        if type(self).indices is LOSCAR.indices and type(self).size is LOSCAR.size:
+            return self.indices(round, num_coordinates, seed)
+        return super().checked_indices(round, num_coordinates, seed, size)
+
     def _given(self, round: int, num_coordinates: int) -> Indices:
         assert self.mask is not None
-        given = np.asarray(self.mask(round, num_coordinates))
+        coordinates = self.mask(round, num_coordinates)
+        try:
+            given = np.asarray(coordinates)
+        except ValueError as error:  # rows of different lengths
+            raise TypeError(
+                f"mask({round}, {num_coordinates}) must return a one-dimensional sequence of integers, got "
+                f"{describe(coordinates)}"
+            ) from error
         if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
             raise TypeError(
                 f"mask({round}, {num_coordinates}) must return a one-dimensional sequence of integers, got an array of "

@@ -9,6 +9,7 @@ from lightning_async.methods.flat import FlatReplicas
 from lightning_async.methods.masks import Indices
 from lightning_async.methods.merging import read, working_dtype
 from lightning_async.methods.replica_method import ReplicaMethod
+from lightning_async.methods.replica_method_checks import outer_mean
 
 _BLOCK = 4096
 """Coordinates that are read and merged in one go: the cache lines touched should still be in a cache for the merge, and
@@ -29,7 +30,7 @@ class Message:
 
     def __init__(self, flat: FlatReplicas, indices: Indices | None, memory: Tensor | None = None) -> None:
         self.memory = memory
-        """Where values are kept: n K of them after a snapshot, else a block of K, or none if K is d."""
+        """Where values are kept: n K of them, or n of a block if nothing else is needed; of all d, only a snapshot."""
         self._flat = flat
         self._where = None if indices is None else flat.positions(indices)
         self._values: Tensor | None = None
@@ -45,6 +46,8 @@ class Message:
             self._merge(method, where, self._values)
         elif where is None:
             self._merge(method, None, self._flat.rows)
+        elif method.has_outer:  # which is given all of a round at once
+            self._merge(method, where, self._read(where))
         else:
             for block in torch.split(where, _BLOCK):
                 self._merge(method, block, self._read(block))
@@ -60,7 +63,9 @@ class Message:
 
     def _merge(self, method: ReplicaMethod, where: Tensor | None, y: Tensor) -> None:
         rows = self._flat.rows
-        mean = method.outer(torch.mean(y, 0, dtype=working_dtype(y.dtype)), where)
+        mean = torch.mean(y, 0, dtype=working_dtype(y.dtype))
+        if method.has_outer:
+            mean = outer_mean(method, mean, where)
         if y is not rows and y.dtype == mean.dtype:
             method.rule(rows, where, mean, y, scratch=y)
         else:

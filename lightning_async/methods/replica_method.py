@@ -13,6 +13,7 @@ from lightning_async.arguments import real
 from lightning_async.described import Described
 from lightning_async.methods.masks import Indices
 from lightning_async.methods.merging import MergeRule
+from lightning_async.methods.replica_method_checks import check_complete, checked_indices, checked_size
 from lightning_async.methods.rounds import Round, RoundClock
 from lightning_async.simulation import SimulatedCluster, Step
 from lightning_async.simulation.waiting import check_nobody_misses
@@ -23,7 +24,17 @@ class ReplicaMethod(Described, ABC):
 
     A `Step` is one local step of one replica; its job's `version` is the round. Rounds have no tensor in them: they
     follow from worker times, the link, and the number of coordinates exchanged. A subclass says which coordinates
-    those are (`size`, `indices`), and how a replica takes in their mean (`rule`).
+    those are (`size`, `indices`), and how a replica takes in their mean (`rule`); with an outer optimizer also what
+    that mean becomes before (`begin`, `outer`, and what they keep: `state_dict`, `load_state_dict`).
+
+    Constructor arguments are kept in attributes of their names: a method is shown and compared by them, and a run is
+    only resumed with one that compares equal. A run works on a shallow copy of the method, so that what changes during
+    it belongs to `begin`, not to the constructor.
+
+    Coordinates are counted from 0 to d - 1: the trainable parameters one after the other, in the order of the module
+    or list, each in the order of its memory (row after row, if it is contiguous). In a row of the replicas' buffer
+    every parameter begins at a multiple of 64 bytes. A row is therefore somewhat longer than d, and positions in it,
+    which are what `outer` is given, are not coordinates; places that belong to no parameter are zero and do no harm.
 
     Args:
         compute_window: logical time for local steps before a message, at least the fastest step.
@@ -40,7 +51,7 @@ class ReplicaMethod(Described, ABC):
     """Whether nothing is ever exchanged, whatever the size of the model."""
 
     rule: MergeRule
-    """How a replica takes in the mean."""
+    """How a replica takes in the mean, or what `outer` has made of it: `Mixing`, `Corrected`, or one of your own."""
 
     _num_coordinates: int | None = None
     _bytes_per_coordinate: float | None = None
@@ -54,13 +65,36 @@ class ReplicaMethod(Described, ABC):
 
     @abstractmethod
     def indices(self, round: int, num_coordinates: int, seed: int) -> Indices | None:
-        """Which coordinates a round exchanges, ascending; None for all. A function of its arguments alone."""
+        """Which coordinates a round exchanges: `size` of them, `(K,)`, ascending; None for all.
+
+        A function of its arguments alone: a round that is resumed asks again.
+        """
+
+    def checked_indices(self, round: int, num_coordinates: int, seed: int, size: int) -> Indices | None:
+        """What `indices` returns, with every promise checked.
+
+        Args:
+            round: number of rounds before this one.
+            num_coordinates: d.
+            seed: the cluster's.
+            size: K, what `size` has returned for the round.
+
+        Raises:
+            TypeError: if it is neither a one-dimensional array of integers nor None.
+            ValueError: if it is not `size` ascending coordinates from 0 to d - 1.
+        """
+        return checked_indices(self, round, num_coordinates, seed, size)
+
+    @property
+    def has_outer(self) -> bool:
+        """Whether the method has an `outer` of its own. If not, a round's coordinates may be merged in blocks."""
+        return getattr(self.outer, "__func__", None) is not ReplicaMethod.outer
 
     def bind(self, num_coordinates: int, bytes_per_coordinate: float) -> None:
         """Tell the schedule how large the model is, so that messages can have a size.
 
         Args:
-            num_coordinates: number of trainable scalars, d.
+            num_coordinates: number of trainable scalars, d; a row that `begin` and `outer` are given may be longer.
             bytes_per_coordinate: size of one of them in a message, in bytes.
         """
         self._num_coordinates, self._bytes_per_coordinate = num_coordinates, bytes_per_coordinate
@@ -88,6 +122,8 @@ class ReplicaMethod(Described, ABC):
 
         Raises:
             RuntimeError: if the bandwidth is finite, and `bind` was not called.
+            TypeError: if `size` returns something that is no integer.
+            ValueError: if it is not from 0 to d.
         """
         if self._num_coordinates is None or self._bytes_per_coordinate is None:
             if self.silent:
@@ -99,20 +135,22 @@ class ReplicaMethod(Described, ABC):
                     f"bytes_per_coordinate) before method.steps(cluster)"
                 )
             return cluster.link.latency, None, None
-        size = self.size(round, self._num_coordinates, cluster.seed)
+        size = checked_size(self, round, self._num_coordinates, cluster.seed)
         num_bytes = float(size * self._bytes_per_coordinate)
         return (cluster.link.time(num_bytes) if size else 0.0), size, num_bytes
 
     def check_cluster(self, cluster: SimulatedCluster) -> None:
-        """Refuse workers that cannot make a local step in the compute window.
+        """Refuse workers that cannot make a local step in the compute window, and a method that is not complete.
 
         Raises:
-            TypeError: if it is not a `SimulatedCluster`.
+            TypeError: if it is not a `SimulatedCluster`, the method has no window or no rule, or does not keep a
+                constructor argument in an attribute of its name.
             NoArrivalError: if a worker is bound to get a step that it never finishes.
             ValueError: if even the fastest worker cannot.
         """
         if not isinstance(cluster, SimulatedCluster):
             raise TypeError(f"the rounds of {type(self).__name__} need a SimulatedCluster, got {cluster!r}")
+        check_complete(self)
         check_nobody_misses(cluster.times, type(self).__name__)
         duration = cluster.times.sampler(cluster.seed)
         fastest = min(cluster.times.constant or (duration(worker, 0, 0.0) for worker in cluster.workers))
@@ -158,24 +196,36 @@ class ReplicaMethod(Described, ABC):
     def outer(self, mean: Tensor, where: Tensor | None) -> Tensor:
         """What replicas take in place of the mean of what they sent: for methods with an outer optimizer.
 
-        Called once for every coordinate exchanged: once a round, or for one block of its coordinates after the other.
+        Of a subclass that overrides it, called exactly once for every round that exchanges something, in the order of
+        rounds, with all that the round exchanges: it may count rounds.
 
         Args:
-            mean: `(K,)`, in at least 32 bits.
-            where: `(K,)` ascending positions of these coordinates in the flat parameters; None for all of them.
+            mean: `(K,)`, in at least 32 bits, and the method's to change. If `where` is None, it is a whole row, of the
+                length of `begin`'s `initial`.
+            where: `(K,)` ascending positions of these values in such a row; None for all of it. Of a state like
+                `initial`, `state[where]` are the values that belong to `mean`.
+
+        Returns:
+            A tensor of the shape and device of `mean`, of its dtype or a wider one. It is only read, so that it may be
+            the method's own state.
         """
         return mean
 
     def begin(self, initial: Tensor) -> None:
-        """Called before a run from step 0, with the flat parameters that all replicas begin at."""
+        """Make the state of a run: called once before its first step, and before a state is loaded to resume it.
+
+        Args:
+            initial: the flat parameters that all replicas begin at, one row, in at least 32 bits; a copy, which belongs
+                to the method.
+        """
         return
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensor state that outlives a round; empty for most methods."""
+        """State that outlives a round, and is saved in a checkpoint; empty for most methods."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned.
+        """Restore what `state_dict` returned, after `begin`.
 
         Raises:
             ValueError: if the method has no state.
