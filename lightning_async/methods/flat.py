@@ -62,9 +62,11 @@ class FlatReplicas:
         self._gaps = self._offsets - (self._ends - self._sizes)  # before each tensor, in all
         self.num_coordinates = int(self._sizes.sum())
         """Number of scalars in one copy, d, without gaps."""
-        self.rows = _zeros(num_replicas, int(padded.sum()), dtype, device)
+        self._memory = _zeros(num_replicas, int(padded.sum()), dtype, device)
+        # If torch moves the storage of the rows, what the views still point to must not be freed.
+        self.rows = _without_offset(self._memory) if self._memory.is_cpu else self._memory
         """The copies, `(n, d)` with gaps."""
-        self._views = [self.split(row) for row in self.rows]
+        self._make_views()
         for view, tensor in zip(self._views[0], tensors, strict=True):
             view.copy_(tensor.detach())
         self.rows[1:] = self.rows[0]
@@ -72,6 +74,29 @@ class FlatReplicas:
     def views(self, replica: int) -> list[Tensor]:
         """The tensors of one copy, as views."""
         return self._views[replica]
+
+    def _make_views(self) -> None:
+        self._views = [self.split(row) for row in self._memory]
+        self._addresses = self._current_addresses()
+
+    def _current_addresses(self) -> list[list[int]]:
+        return [list(map(Tensor.data_ptr, tensors)) for tensors in (*self._views, [self.rows])]
+
+    def check_in_place(self) -> None:
+        """Refuse to go on if the rows and the views of them are not the same memory any more.
+
+        Raises:
+            RuntimeError: with the tensor that was moved.
+        """
+        addresses = self._current_addresses()
+        if addresses == self._addresses:
+            return
+        if addresses[-1] != self._addresses[-1]:
+            raise _moved("the buffer of all replicas", "replicas.clone()")
+        for replica, (now, before) in enumerate(zip(addresses, self._addresses, strict=True)):
+            moved = [a != b for a, b in zip(now, before, strict=True)]
+            if any(moved):
+                raise _moved(f"parameter {moved.index(True)} of replica {replica}", "parameter.detach().clone()")
 
     def split(self, row: Tensor) -> list[Tensor]:
         """The tensors of a row of somebody else, as views."""
@@ -103,7 +128,7 @@ class FlatReplicas:
         """
         if strides is not None and list(map(tuple, strides)) != self.strides:
             self.strides = [_kept(shape, of) for shape, of in zip(self._shapes, strides, strict=True)]
-            self._views = [self.split(row) for row in self.rows]
+            self._make_views()
         columns = torch.split(compact, self._sizes.tolist(), dim=1)
         for part, loaded in zip(self._parts(self.rows), columns, strict=True):
             part.copy_(loaded)
@@ -135,6 +160,14 @@ def _kept(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
                 return torch.empty(shape, device="meta").stride()
             filled *= size
     return tuple(strides)
+
+
+def _moved(what: str, copy: str) -> RuntimeError:
+    return RuntimeError(
+        f"{what} was moved to other memory, so that replicas could not be merged or saved any more: this is what "
+        f"share_memory_() does, and whatever sends a tensor to another process, such as a DataLoader with "
+        f'multiprocessing_context="spawn" whose dataset holds it. Share a copy instead, {copy}'
+    )
 
 
 def _without_offset(part: Tensor) -> Tensor:

@@ -124,6 +124,9 @@ class LocalTraining:
 
         Returns:
             Whether the step has closed a round.
+
+        Raises:
+            RuntimeError: if it has, and replicas were moved to other memory, so that they are not seen.
         """
         self.replicas.keep()
         self._count()
@@ -133,6 +136,7 @@ class LocalTraining:
             self._message.snapshot()
         if self._position < len(round.steps):
             return False
+        self.replicas.flat.check_in_place()
         if round.coordinates:
             message = self._message or self._new_message()
             message.merge(self.method)

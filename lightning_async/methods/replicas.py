@@ -95,7 +95,12 @@ class Replicas:
         self.in_place = "average"
 
     def state_dict(self) -> dict[str, Any]:
-        """All replicas."""
+        """All replicas.
+
+        Raises:
+            RuntimeError: if replicas were moved to other memory.
+        """
+        self.flat.check_in_place()
         self._take_over()
         self.buffers.take_over_average()
         optimizers = []
@@ -127,8 +132,9 @@ class Replicas:
                 "module.to(memory_format=...): the run continues, bit for bit, in the order that was saved",
                 stacklevel=2,
             )
-            if isinstance(self.in_place, int):
-                self.enter(self.in_place)
+        if isinstance(self.in_place, int):
+            for p, view in zip(self.parameters, self.flat.views(self.in_place), strict=True):
+                p.data = view
         self.buffers.load_state_dict(state["buffers"])
         groups = self.optimizer.state_dict()["param_groups"]
         for replica, optimizer_state in enumerate(state["optimizers"]):
