@@ -107,6 +107,29 @@ def test_values_that_are_merged_as_they_are_read_become_what_they_become_after_a
     assert memory == [3 * len(indices), 3 * 4096]
 
 
+@given(keep=st.floats(0, 1), sparsity=st.floats(0, 1), dtype=_dtypes, seed=st.integers(0, 10**6))
+@settings(max_examples=100)
+def test_a_single_replica_that_has_not_moved_keeps_every_bit(keep, sparsity, dtype, seed):
+    before = torch.randn(1, 40, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    for merge in (keep, "corrected", "overwrite"):
+        method = LOSCAR(sparsity, merge=merge, compute_window=1.0)
+        _, x = _merged(method, before, before, method.indices(0, 40, seed), [])
+        assert torch.equal(x, before)
+
+
+def test_a_single_replica_that_has_moved_is_merged_with_what_it_sent():
+    before, progress = torch.zeros(1, 4), torch.ones(1, 4)
+    _, x = _merged(LOSCAR(1.0, merge=0.25, compute_window=1.0), before, progress, None, [0])
+    assert torch.equal(x, torch.full((1, 4), 0.25))
+
+
+def test_a_single_replica_is_given_to_a_rule_of_somebody_else():
+    method = LocalSGD(1.0)
+    method.rule = lambda rows, where, mean, y, scratch: rows.add_(mean)
+    _, x = _merged(method, torch.ones(1, 4), torch.ones(1, 4), None, [])
+    assert torch.equal(x, torch.full((1, 4), 2.0))
+
+
 def test_overwriting_does_not_conserve_the_mean():
     torch.manual_seed(0)
     y, progress = torch.randn(4, 50), torch.randn(4, 50)
