@@ -33,8 +33,8 @@ class Replicas:
         module: owner of the buffers, if there are any.
 
     Raises:
-        ValueError: if the parameters differ in dtype or device, are complex or listed twice, or there are none;
-            if a buffer cannot be averaged.
+        ValueError: if the parameters differ in dtype or device, are complex, integers or listed twice, or there are
+            none; if a buffer cannot be averaged.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Replicas:
     ) -> None:
         self.parameters = list(parameters)
         check_real(self.parameters)
+        _check_floating(self.parameters)
         check_distinct(self.parameters)
         self.flat = FlatReplicas([p.data for p in self.parameters], num_replicas)
         self.buffers = BufferReplicas(module, num_replicas)
@@ -143,6 +144,16 @@ class Replicas:
             self._states[replica] = self.optimizer.state
         self.last = state["last"]
         self.optimizer.state = self._states[self.last]
+
+
+def _check_floating(parameters: Sequence[Tensor]) -> None:
+    for index, p in enumerate(parameters):
+        if not p.is_floating_point():
+            raise ValueError(
+                f"parameters must be of a floating-point dtype, as steps and means are no integers, got parameter "
+                f"{index} of shape {tuple(p.shape)} and {p.dtype}; convert it, as with parameter.float(), or leave it "
+                f"out if it is not trained"
+            )
 
 
 def _copied(state: _State) -> _State:

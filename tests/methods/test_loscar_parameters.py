@@ -75,3 +75,10 @@ def test_sparse_gradients_train_like_dense_ones(name, momentum):
         gradient = lambda job, x=x, y=y, convert=convert: [convert(x * (job.worker + 1)), convert(y)]  # noqa: E731
         ends.append(_train(name, [x, y], gradient, steps=100, momentum=momentum))
     torch.testing.assert_close(*ends, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+def test_integers_are_refused_at_the_start(dtype):
+    x = torch.ones(3, dtype=dtype)
+    with pytest.raises(ValueError, match=rf"floating-point dtype.*parameter 0 of shape \(3,\) and {dtype}"):
+        simulate(_METHODS["loscar"](), _CLUSTER, [x], torch.optim.SGD([x], lr=0.1), lambda job: [x])
