@@ -88,10 +88,20 @@ class LOSCAR(ReplicaMethod):
         return None if self.sparsity == 1.0 else self._random.indices(round, num_coordinates, seed)
 
     def checked_indices(self, round: int, num_coordinates: int, seed: int, size: int) -> Indices | None:
-        """The same: they are right as they are made, and a mask's result has been checked."""
-        if type(self).indices is LOSCAR.indices and type(self).size is LOSCAR.size:
-            return self.indices(round, num_coordinates, seed)
-        return super().checked_indices(round, num_coordinates, seed, size)
+        """The same; random ones are right as they are made.
+
+        Raises:
+            ValueError: if the mask is of another size than before.
+        """
+        if type(self).indices is not LOSCAR.indices or type(self).size is not LOSCAR.size:
+            return super().checked_indices(round, num_coordinates, seed, size)
+        indices = self.indices(round, num_coordinates, seed)
+        if self.mask is not None and indices is not None and len(indices) != size:
+            raise ValueError(
+                f"mask({round}, {num_coordinates}) returned {len(indices)} coordinates, but {size} before: it must be a "
+                f"function of its arguments alone"
+            )
+        return indices
 
     def _given(self, round: int, num_coordinates: int) -> Indices:
         assert self.mask is not None

@@ -232,12 +232,21 @@ def test_the_coordinates_of_a_given_mask_are_exchanged():
         ([-1], ValueError, "from 0 to 29"),
         ([0.5], TypeError, "integers"),
         ([[1], [2]], TypeError, "one-dimensional"),
+        ([[1], [2, 3]], TypeError, r"mask\(0, 30\) must return a one-dimensional .*, got \[\[1\], \[2, 3\]\]"),
+        (None, TypeError, "one-dimensional"),
     ],
 )
 def test_a_mask_that_is_not_a_set_of_coordinates_is_refused(indices, error, match):
     cluster = SimulatedCluster(UniformTimes(3))
     with pytest.raises(error, match=match):
         _run(LOSCAR(0.5, compute_window=2.0, mask=lambda round, d: indices), cluster, steps=6)
+
+
+def test_a_mask_that_changes_its_mind_is_refused():
+    sizes = iter(range(1, 30))
+    method = LOSCAR(0.5, compute_window=2.0, mask=lambda round, d: range(next(sizes)))
+    with pytest.raises(ValueError, match=r"mask\(0, 30\) returned 2 coordinates, but 1 before: .* its arguments alone"):
+        _run(method, SimulatedCluster(UniformTimes(3)), steps=6)
 
 
 def test_local_sgd_makes_all_replicas_their_mean_to_the_last_bit():
