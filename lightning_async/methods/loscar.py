@@ -98,8 +98,8 @@ class LOSCAR(ReplicaMethod):
         indices = self.indices(round, num_coordinates, seed)
         if self.mask is not None and indices is not None and len(indices) != size:
             raise ValueError(
-                f"mask({round}, {num_coordinates}) returned {len(indices)} coordinates, but {size} before: it must be a "
-                f"function of its arguments alone"
+                f"mask({round}, {num_coordinates}) returned {len(indices)} coordinates, but {size} before: it must "
+                f"be a function of its arguments alone"
             )
         return indices
 

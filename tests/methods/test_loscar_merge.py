@@ -245,7 +245,7 @@ def test_a_mask_that_is_not_a_set_of_coordinates_is_refused(indices, error, matc
 def test_a_mask_that_changes_its_mind_is_refused():
     sizes = iter(range(1, 30))
     method = LOSCAR(0.5, compute_window=2.0, mask=lambda round, d: range(next(sizes)))
-    with pytest.raises(ValueError, match=r"mask\(0, 30\) returned 2 coordinates, but 1 before: .* its arguments alone"):
+    with pytest.raises(ValueError, match=r"mask\(0, 30\) returned \d coordinates, but 1 before"):
         _run(method, SimulatedCluster(UniformTimes(3)), steps=6)
 
 
