@@ -12,9 +12,16 @@ import torch
 from torch import Tensor
 
 from lightning_async import Link, SimulatedCluster, simulate
-from lightning_async.methods import LOSCAR, DiLoCo, LocalSGD, ReplicaMethod
-from lightning_async.methods.merging import Corrected, MergeRule, Mixing
-from lightning_async.methods.replica_method import DenseMethod
+from lightning_async.methods import (
+    LOSCAR,
+    Corrected,
+    DenseMethod,
+    DiLoCo,
+    LocalSGD,
+    MergeRule,
+    Mixing,
+    ReplicaMethod,
+)
 from lightning_async.replica_loop import ReplicaSimulation
 from lightning_async.simulation import FixedTimes
 from lightning_async.strategies import LocalSGDStrategy
