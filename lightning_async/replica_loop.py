@@ -42,7 +42,7 @@ class ReplicaSimulation(Iterator[Step]):
 
     @property
     def replicas(self) -> Tensor:
-        """The parameters of all replicas, `(n, d)`; to be read only."""
+        """The parameters of all replicas, `(n, d)`, each in the order of its memory; to be read only."""
         return self.local.replicas.flat.compact()
 
     def __next__(self) -> Step:

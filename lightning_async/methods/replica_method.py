@@ -166,11 +166,13 @@ class ReplicaMethod(Described, ABC):
             )
 
     def check_budget(self, cluster: SimulatedCluster, max_time: float) -> None:
-        """Refuse a budget of logical time that ends before the first merge.
+        """Refuse a budget of logical time that ends before the first merge, if there ever is one.
 
         Raises:
             ValueError: with how long the first round takes, and why.
         """
+        if self.silent:
+            return
         snapshot = RoundClock(cluster, self.compute_window).snapshot()
         travels = self.message(0, cluster)[0]
         if snapshot + travels > max_time:

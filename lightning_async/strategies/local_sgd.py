@@ -101,7 +101,10 @@ class LocalSGDStrategy(ScheduledStrategy):
 
     @property
     def replicas(self) -> Tensor:
-        """All replicas, `(n, d)`, to be read only; columns are trainable parameters in the module's order, flattened.
+        """All replicas, `(n, d)`, to be read only.
+
+        Columns are trainable parameters in the module's order, each in the order of its memory: that of
+        `parameter.flatten()` if it is contiguous.
 
         Raises:
             RuntimeError: before a fit.

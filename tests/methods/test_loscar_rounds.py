@@ -251,3 +251,7 @@ def test_a_budget_that_ends_before_the_first_merge_is_refused_with_the_reason():
     with pytest.raises(ValueError, match=r"first round of LOSCAR ends at logical time 4e\+11.*bandwidth=1e-09"):
         method.check_budget(cluster, max_time=1000.0)
     method.check_budget(_cluster([1.0], bandwidth=100.0), max_time=8.0)
+
+
+def test_who_never_merges_may_have_any_budget():
+    LOSCAR(0.0, compute_window=100.0).check_budget(_cluster([1.0]), max_time=50.0)
