@@ -168,7 +168,7 @@ class LocalSGDStrategy(ScheduledStrategy):
         trainer, local = self._module.trainer, self._fitting
         # Infinite or negative if the length of the data is not known, and nothing else limits the fit.
         steps = trainer.estimated_stepping_batches - trainer.global_step
-        if local.completed == 0 and 0 <= steps < len(local.round.steps):
+        if local.completed == 0 and 0 <= steps < len(local.round.steps) and not local.method.silent:
             by_steps = trainer.estimated_stepping_batches == trainer.max_steps
             limit = f"max_steps={trainer.max_steps}" if by_steps else f"max_epochs={trainer.max_epochs}"
             rank_zero_warn(

@@ -46,6 +46,12 @@ def test_a_fit_that_ends_within_the_first_round_is_reported_before_training(
         quiet(strategy=_strategy(latency=50.0), **{"max_epochs": -1, **arguments}).fit(classifier(), images())
 
 
+def test_a_fit_whose_replicas_are_never_merged_anyway_is_not_reported(classifier, images, quiet, recwarn):
+    strategy = LocalSGDStrategy(LOSCAR(0.0, compute_window=100.0), SimulatedCluster(UniformTimes(2)))
+    quiet(strategy=strategy, max_steps=4, callbacks=[LogicalTimeLimit(50.0)]).fit(classifier(), images())
+    assert not [warning for warning in recwarn if "ends before replicas are merged" in str(warning.message)]
+
+
 def test_a_fit_of_a_whole_round_or_of_unknown_length_is_not_reported(classifier, images, quiet, recwarn):
     class Stream(IterableDataset):
         def __iter__(self):
