@@ -34,7 +34,9 @@ class LOSCAR(ReplicaMethod):
             alpha in [0, 1], (1 - alpha) mean_l y_l + alpha z_i.
         overlap: whether workers compute while the message travels; otherwise they wait.
         compute_window: logical time for the N_i steps, at least the fastest worker's step.
-        mask: `mask(round, d)` gives the coordinates in place of random ones, and `sparsity` is not used.
+        mask: `mask(round, d)` gives the coordinates in place of random ones, and `sparsity` is not used. They are
+            counted from 0 to d - 1 over the trainable parameters one after the other, each in the order of its memory:
+            that of `parameter.flatten()` if it is contiguous, not if it is transposed or in channels_last.
 
     Raises:
         TypeError: if an argument is of the wrong kind.
