@@ -37,6 +37,15 @@ def test_failed_and_diverged_runs_are_shown_and_failed_ones_tried_again(
     assert sum(again[path] != first[path] for path in first) == 1
 
 
+def test_a_report_without_a_curve_names_no_figure(tmp_path: Path, write_comparison: Write) -> None:
+    overrides = {"model.class_path": "tiny_recipe.NotMeasurable"}
+    comparison = write_comparison(tmp_path, seeds=[0], methods={"asgd": {}}, overrides=overrides)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 1
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "## Results" in report
+    assert "curves" not in report
+
+
 @pytest.mark.parametrize(
     ("jobs", "mistake", "key"),
     [

@@ -46,6 +46,13 @@ class OtherNames(TinyModule):
         self.log("val/mse", self.error(batch))
 
 
+class NotMeasurable(TinyModule):
+    """Fails before anything is measured."""
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        raise RuntimeError("nothing to measure")
+
+
 class TinyData(LightningDataModule):
     data_name = "tiny random regression"
 

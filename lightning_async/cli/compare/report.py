@@ -63,13 +63,14 @@ def write_report(
     write_atomically(output / "table.md", "\n".join(markdown))
     write_atomically(output / "table.tex", "\n".join(latex))
     ratios = write_ratios(comparison, results, output)
-    if any(result.times for result in shown):
+    drawn = any(result.times for result in shown)
+    if drawn:
         for axis in (LOGICAL_TIME, *comparison.axes):
             write_figure(comparison, results, output, axis, order)
     note = f"Left out, as --only does not name them and they have not run: {', '.join(left_out)}." if left_out else ""
     tables = [_code(changed, "text")] if changed else []
     tables += [*markdown, f"{note}\n"] if note else markdown
-    page = _page(comparison, results, tables, ratios, output)
+    page = _page(comparison, results, tables, ratios, output, drawn=drawn)
     write_atomically(output / "report.md", page)
     _print_failures(console, whole, results)
     if note:
@@ -113,7 +114,13 @@ def _inert(comparison: Comparison, panel: Panel, results: Mapping[str, RunResult
 
 
 def _page(
-    comparison: Comparison, results: Mapping[str, RunResult], tables: list[str], ratios: str, output: Path
+    comparison: Comparison,
+    results: Mapping[str, RunResult],
+    tables: list[str],
+    ratios: str,
+    output: Path,
+    *,
+    drawn: bool,
 ) -> str:
     target = comparison.target
     comparator = ">=" if target.mode == "max" else "<="
@@ -133,9 +140,7 @@ def _page(
             for panel in comparison.panels
             if panel.methods[0].cluster != comparison.cluster
         ),
-        *(f"![Curves against {axis.unit}]({figure_name(axis)}.png)\n" for axis in (LOGICAL_TIME, *comparison.axes)),
-        "Lines are means over seeds, bands one standard error of the mean to either side. Where some seeds have ended, "
-        "at the target or since they diverged, thin lines show the others one by one.\n",
+        _curves(comparison) if drawn else "",
         "## Results\n",
         *tables,
         "Mean and standard error over seeds. Speed-ups are means of ratios paired by seed. A run that did not reach "
@@ -150,6 +155,15 @@ def _page(
         f"Versions: {_versions(results)}. Training took {_hours(results)} of wall time in all.",
     ]
     return "\n".join(part for part in parts if part) + "\n"
+
+
+def _curves(comparison: Comparison) -> str:
+    figures = [f"![Curves against {axis.unit}]({figure_name(axis)}.png)\n" for axis in (LOGICAL_TIME, *comparison.axes)]
+    explanation = (
+        "Lines are means over seeds, bands one standard error of the mean to either side. Where some seeds have ended, "
+        "at the target or since they diverged, thin lines show the others one by one.\n"
+    )
+    return "\n".join([*figures, explanation])
 
 
 def _listed(values: tuple[int, ...]) -> str:
