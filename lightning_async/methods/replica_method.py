@@ -90,6 +90,13 @@ class ReplicaMethod(Described, ABC):
         """Whether the method has an `outer` of its own. If not, a round's coordinates may be merged in blocks."""
         return getattr(self.outer, "__func__", None) is not ReplicaMethod.outer
 
+    @property
+    def forgets_its_state(self) -> bool:
+        """Whether the method has a `begin` of its own, and no `state_dict` or no `load_state_dict`."""
+        own, base = type(self), ReplicaMethod
+        saves = own.state_dict is not base.state_dict and own.load_state_dict is not base.load_state_dict
+        return own.begin is not base.begin and not saves
+
     def bind(self, num_coordinates: int, bytes_per_coordinate: float) -> None:
         """Tell the schedule how large the model is, so that messages can have a size.
 
@@ -223,7 +230,10 @@ class ReplicaMethod(Described, ABC):
         return
 
     def state_dict(self) -> dict[str, Any]:
-        """State that outlives a round, and is saved in a checkpoint; empty for most methods."""
+        """State that outlives a round, and is saved in a checkpoint; empty for most methods.
+
+        A strategy refuses a method with a `begin`, and without this and `load_state_dict`.
+        """
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

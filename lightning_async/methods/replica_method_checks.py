@@ -33,6 +33,20 @@ def check_complete(method: ReplicaMethod) -> None:
     repr(method)  # by which a resumed run is compared: what cannot be shown could not be saved
 
 
+def check_resumable(method: ReplicaMethod) -> None:
+    """Refuse a method that makes a state and does not save it.
+
+    Raises:
+        TypeError: with what to define.
+    """
+    name = type(method).__name__
+    if method.forgets_its_state:
+        raise TypeError(
+            f"{name}.begin makes a state, which a resumed run could not go on with: define {name}.state_dict, which "
+            f"returns what outlives a round ({{}} if nothing does), and {name}.load_state_dict, which takes it back"
+        )
+
+
 def checked_size(method: ReplicaMethod, round: int, num_coordinates: int, seed: int) -> int:
     """How many coordinates the method exchanges.
 

@@ -19,6 +19,7 @@ from lightning_async.data import Partition
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.replica_method import ReplicaMethod
+from lightning_async.methods.replica_method_checks import check_resumable
 from lightning_async.simulation import SimulatedCluster
 from lightning_async.strategies.optimizer_choice import OptimizerChoice, SchedulerInterval
 from lightning_async.strategies.replica_checks import (
@@ -57,7 +58,7 @@ class LocalSGDStrategy(ScheduledStrategy):
         lr_scheduler_interval: whether that scheduler is stepped after every "step" or after every "epoch".
 
     Raises:
-        TypeError: if an argument is of the wrong kind.
+        TypeError: if an argument is of the wrong kind, or the method has a state that it does not save.
         ValueError: if an argument has a value that is not allowed, or the method's compute window is shorter than the
             fastest local step.
 
@@ -95,6 +96,7 @@ class LocalSGDStrategy(ScheduledStrategy):
                 f"methods belong to ParameterServerStrategy"
             )
         method.check_cluster(cluster)
+        check_resumable(method)
         self.local: LocalTraining | None = None
         """The replicas and their schedule; None before a fit."""
         self._validated_over: int | None = None  # the replica that the average took the place of

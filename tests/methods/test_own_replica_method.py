@@ -269,3 +269,22 @@ def test_a_function_will_do_as_a_rule() -> None:
     mine, given = Half(), Half()
     mine.rule, given.rule = overwrite, Mixing(0.0)  # type: ignore[assignment]
     assert torch.equal(run(mine).replicas, run(given).replicas)
+
+
+class Momentum(Half):
+    def begin(self, initial: Tensor) -> None:
+        self.momentum = torch.zeros_like(initial)
+
+
+class SavedMomentum(Momentum):
+    def state_dict(self) -> dict[str, Any]:
+        return {"momentum": self.momentum}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.momentum.copy_(state["momentum"])
+
+
+def test_a_state_that_no_checkpoint_would_hold_is_refused_by_a_strategy() -> None:
+    with pytest.raises(TypeError, match=r"define Momentum\.state_dict.*and Momentum\.load_state_dict"):
+        LocalSGDStrategy(Momentum(), cluster())
+    LocalSGDStrategy(SavedMomentum(), cluster())

@@ -23,13 +23,18 @@ def alive(process: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
+def _heed_ctrl_c() -> None:
+    """In a child of a shell's background job, which would ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "ctrl_c"])
 def test_workers_end_with_their_parent_and_finished_runs_are_kept(tmp_path: Path, how: signal.Signals) -> None:
     command = [sys.executable, "-m", "tests.recipes.hanging_study", str(tmp_path)]
     result, log = tmp_path / "runs" / "run-0.json", tmp_path / "log"
     with log.open("w") as file:
-        study = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file)
+        study = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=file, preexec_fn=_heed_ctrl_c)
     try:
         deadline = time.monotonic() + 180
         while not (result.exists() and len(list(tmp_path.glob("process-*"))) == 2):
