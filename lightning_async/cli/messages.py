@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from lightning_async.cli.argument_names import misnamed_argument
 from lightning_async.cli.class_names import misnamed_class
 
 _FRAME = re.compile(r"Given value|Subtypes:|Errors:|Does not validate against|Problem with given class_path")
@@ -41,8 +42,11 @@ def innermost(error: Exception, config: Mapping[str, object]) -> str:
         return str(error)
     if len(messages) == len(str(error).splitlines()):  # nothing around it
         told = [str(error)]
-    message = misnamed_class(str(error).splitlines()) or _EXPECTED.sub(
-        lambda found: f"expected {found[1]}" + (f", got {found[2]!r}" if found[2] else ""), told[0]
+    lines = str(error).splitlines()
+    message = (
+        misnamed_class(lines)
+        or misnamed_argument(lines)
+        or _EXPECTED.sub(lambda found: f"expected {found[1]}" + (f", got {found[2]!r}" if found[2] else ""), told[0])
     )
     if keys:
         return f"{_short('.'.join(keys))}: {message}"

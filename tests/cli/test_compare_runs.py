@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lightning_async.cli.compare.execution import execute
 from lightning_async.cli.compare.plan import known_runs
 from lightning_async.cli.compare.reading import load_comparison
 from lightning_async.cli.main import main
+from tests.cli.conftest import RECIPE
 from tests.cli.stored import results, rows
 
 Write = Callable[..., Path]
@@ -160,6 +162,10 @@ NOBODY = {"class_path": "lightning_async.simulation.TwoSpeedTimes", "init_args":
             {"methods": {"asgd": {"overrides": {f"{STRATEGY}.partition": {"class_path": "Dirichle"}}}}},
             "not usable: partition: there is no Partition 'Dirichle'; did you mean 'Dirichlet'?",
         ),
+        (
+            {"methods": {"local_sgd": {"overrides": {"method.compute_windw": 1.0}}}},
+            "not usable: method: LocalSGD takes no 'compute_windw'; did you mean 'compute_window'?",
+        ),
         ({"overrides": {"trainer.nope": 1}}, "not usable: Group 'trainer' does not accept option 'nope'\n"),
     ],
 )
@@ -176,6 +182,21 @@ def test_what_no_run_could_do_is_refused_in_a_line_before_any_run(
     assert message in told
     assert told.count("\n") == 1
     assert not list((tmp_path / "out").glob("runs/*"))
+
+
+@pytest.mark.parametrize("key", ["optimizer.lr", "optimizer.init_args.lr"])
+def test_a_step_size_for_the_optimizer_of_the_module_is_refused_with_where_to_give_it(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    recipe = {name: value for name, value in RECIPE.items() if name != "optimizer"}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(recipe))
+    methods = {"asgd": {"grid": {key: ["2^-4", "2^-3"]}}}
+    comparison = write_comparison(tmp_path, recipe="own.yaml", methods=methods)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.endswith(
+        "not usable: optimizer: there is no 'lr' to set, for the recipe has no optimizer of its own: give "
+        "model.<argument> if the module takes one, or add optimizer: {class_path: ..., init_args: ...} to the recipe\n"
+    )
 
 
 def test_only_leaves_out_what_has_not_run_and_says_so(
