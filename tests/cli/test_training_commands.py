@@ -121,7 +121,10 @@ STRATEGY = "--trainer.strategy.init_args"
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        (f"{STRATEGY}.method.init_args.nope=1", "lightning-async fit: method: ASGD takes no 'nope'; known: "),
+        (
+            f"{STRATEGY}.method.init_args.nope=1",
+            "lightning-async fit: method: ClippedASGD takes no 'nope'; known: clip, dispatch\n",
+        ),
         (
             f"{STRATEGY}.cluster.init_args.times.init_args.slowdwn=1",
             "lightning-async fit: cluster.times: TwoSpeedTimes takes no 'slowdwn'; did you mean 'slowdown'? (known: "
