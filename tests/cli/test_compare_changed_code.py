@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lightning_async.cli.compare.changed_code import changed_code
-from lightning_async.cli.compare.execution import execute
-from lightning_async.cli.compare.plan import known_runs
+from lightning_async.cli.compare.changed_code import changed_finished, changed_interrupted, rows_of_runs
 from lightning_async.cli.compare.reading import load_comparison
-from lightning_async.cli.compare.results import ResultFolder
 from lightning_async.cli.compare.sources import Sources, file_digest, imported_sources, module_file
 from lightning_async.cli.main import main
 from tests.cli.stored import results
 
 Write = Callable[..., Path]
+ROWS = {"all/asgd": {"k": 0}}
 MODEL = """
 from {package}.layers import width
 from lightning_async.methods import ASGD
@@ -96,7 +94,8 @@ def test_the_file_of_a_module_is_found_without_importing_it(package: Path) -> No
 def test_nothing_is_said_while_nothing_has_changed(package: Path, tmp_path: Path) -> None:
     stored(tmp_path / "out", package)
     (package / "others.py").write_text("# changed")
-    assert changed_code(tmp_path / "out", ["k", "stored before there were sources"]) == ""
+    for changed in (changed_finished, changed_interrupted):
+        assert changed(tmp_path / "out", ROWS, ["k", "stored before there were sources"]) == ""
 
 
 @pytest.mark.parametrize("module", ["model", "layers"])
@@ -104,21 +103,50 @@ def test_a_change_is_named_with_class_file_and_runs(package: Path, tmp_path: Pat
     output = stored(stored(tmp_path / "out", package, "a"), package, "b")
     file = package / f"{module}.py"
     file.write_text(file.read_text() + "# changed")
-    told = changed_code(output, ["a", "b", "old"])
-    assert "code has changed since 2 of 3 stored runs were begun" in told
-    assert f"  {package.name}.Model, in {file}: 2 runs\n" in told
-    assert f"delete their folders ({output}/runs/{{a,b}})" in told
+    rows = {"all/asgd": {"a": 0, "b": 1, "old": 2, "to come": 3}, "all/untouched": {"old": 2}}
+    told = changed_finished(output, rows, ["a", "b", "old"])
+    assert "code has changed since 2 of 3 finished runs were begun" in told
+    assert f"  {package.name}.Model, in {file}: all/asgd (seeds 0, 1)\n" in told
+    assert f"delete {output}/runs/{{a,b}};" in told
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"a": 0, "b": 1}, "all/asgd"),
+        ({"a": 0, "b": 1, "c": 2}, "all/asgd (seeds 0, 1)"),
+        ({"a": 0, "c": 2}, "all/asgd (seed 0)"),
+        ({"a": 0, "b": 1, "c": 1}, "all/asgd (2 of its 3 runs)"),
+    ],
+)
+def test_a_row_is_named_with_what_has_changed_in_it(
+    package: Path, tmp_path: Path, row: dict[str, int], named: str
+) -> None:
+    output = stored(stored(tmp_path / "out", package, "a"), package, "b")
+    (package / "model.py").write_text("# changed")
+    rows = {"all/asgd": row, "all/untouched": {"c": 0}}
+    for changed in (changed_finished, changed_interrupted):
+        assert changed(output, rows, ["a", "b", "c"]).splitlines()[1].endswith(f"model.py: {named}")
+
+
+def test_a_run_that_two_panels_share_is_named_in_both(tmp_path: Path, write_comparison: Write) -> None:
+    panels = {"left": None, "right": None}
+    comparison = load_comparison(write_comparison(tmp_path, panels=panels, methods={"asgd": {}}))
+    rows = rows_of_runs(comparison, {})
+    assert list(rows) == ["left/asgd", "right/asgd"]
+    assert rows["left/asgd"] == rows["right/asgd"]
+    assert list(rows["left/asgd"].values()) == [0, 1]
 
 
 def test_another_version_of_a_package_is_named(tmp_path: Path) -> None:
     Sources({}, {"torch": "0.1", "gone_since": "1"}).write(tmp_path / "runs" / "k")
-    assert "  torch 0.1, now " in changed_code(tmp_path, ["k"])
-    assert "gone_since" not in changed_code(tmp_path, ["k"])
+    assert "  torch 0.1, now " in changed_finished(tmp_path, ROWS, ["k"])
+    assert "gone_since" not in changed_finished(tmp_path, ROWS, ["k"])
 
 
 def test_a_class_that_cannot_be_found_any_more_has_not_changed(tmp_path: Path) -> None:
     Sources({"gone.Model": {"gone.since": "0123"}}, {}).write(tmp_path / "runs" / "k")
-    assert changed_code(tmp_path, ["k"]) == ""
+    assert changed_finished(tmp_path, ROWS, ["k"]) == ""
 
 
 def test_every_file_is_read_once(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,24 +154,22 @@ def test_every_file_is_read_once(package: Path, tmp_path: Path, monkeypatch: pyt
     read = []
     read_bytes = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: [read.append(path), read_bytes(path)][1])
-    assert changed_code(output, ["a", "b"]) == ""
+    assert changed_finished(output, ROWS, ["a", "b"]) == ""
     assert sorted(read) == [package / "layers.py", package / "model.py"]
 
 
-def test_a_run_that_goes_on_keeps_the_sources_it_began_with(tmp_path: Path, write_comparison: Write) -> None:
-    comparison = load_comparison(write_comparison(tmp_path, seeds=[0], methods={"asgd": {}}, budget=4))
-    (run,) = known_runs(comparison, {}).values()
-    execute(run, tmp_path / "run", checkpoint_every=1e-6, report=lambda _: None)
-    before = Sources.read(tmp_path / "run")
-    assert before is not None
-    assert list(before.classes) == ["tiny_recipe.TinyData", "tiny_recipe.TinyModule"]
-    began = Sources({"tiny_recipe.TinyModule": {"tiny_recipe": "as it was"}}, {})
-    began.write(tmp_path / "run")
-    execute(run, tmp_path / "run", checkpoint_every=60.0, report=lambda _: None)
-    assert Sources.read(tmp_path / "run") == began
-    (tmp_path / "run" / "resume.ckpt").unlink()
-    execute(run, tmp_path / "run", checkpoint_every=60.0, report=lambda _: None)
-    assert Sources.read(tmp_path / "run") == before
+@pytest.mark.parametrize(
+    ("others", "differ"),
+    [
+        (Sources({"a.B": {"a.c": "0"}}, {"torch": "1"}), False),
+        (Sources({"a.B": {"a.c": "1"}}, {"torch": "1"}), True),
+        (Sources({"a.B": {"a.c": "0"}}, {"torch": "2"}), True),
+        (Sources({"a.B": {"a.d": "1"}, "e.F": {"e": "2"}}, {"numpy": "2"}), False),
+    ],
+)
+def test_sources_differ_in_what_both_know(others: Sources, differ: bool) -> None:
+    sources = Sources({"a.B": {"a.c": "0"}}, {"torch": "1"})
+    assert (sources.differ_from(others), others.differ_from(sources)) == (differ, differ)
 
 
 def test_a_comparison_says_once_that_code_has_changed_and_runs_nothing_again(
@@ -166,22 +192,8 @@ def test_a_comparison_says_once_that_code_has_changed_and_runs_nothing_again(
     assert main(command) == 0
     told, page = capsys.readouterr().err, (output / "report.md").read_text()
     for text in (told, page):
-        assert text.count("code has changed since 2 of 2 stored runs were begun") == 1
-        assert f"tiny_recipe.TinyModule, in {Path(__file__).parent / 'tiny_recipe.py'}: 2 runs" in text
-        assert f"(all that were in {output / 'runs'})" in text
+        assert text.count("code has changed since 2 of 2 finished runs were begun") == 1
+        file = Path(__file__).parent / "tiny_recipe.py"
+        assert f"tiny_recipe.TinyModule, in {file}: all/asgd, all/minibatch_sgd\n" in text
+        assert f"delete {output / 'runs'};" in text
     assert results(output) == before
-
-
-def test_an_interrupted_run_whose_code_has_changed_is_named(
-    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
-    comparison = write_comparison(tmp_path, seeds=[0], methods={"asgd": {}}, budget=4)
-    (run,) = known_runs(load_comparison(comparison), {}).values()
-    folder = ResultFolder(tmp_path / "out")
-    command = ["compare", str(comparison), "--output", str(tmp_path / "out"), "--only", "asgd"]
-    assert main(command) == 0
-    (folder.run_folder(run.key) / "result.json").unlink()
-    execute(run, folder.run_folder(run.key), checkpoint_every=1e-6, report=lambda _: None)
-    Sources({"tiny_recipe.TinyModule": {"tiny_recipe": "0123"}}, {}).write(folder.run_folder(run.key))
-    assert main(command) == 0
-    assert "code has changed since 1 of 1 stored runs were begun" in capsys.readouterr().err

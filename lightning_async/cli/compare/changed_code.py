@@ -1,42 +1,81 @@
-"""Stored runs whose code has changed since they were made."""
+"""Stored runs whose code has changed since they were begun."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias, cast
 
+from lightning_async.cli.compare.plan import Results, known_runs, selected
+from lightning_async.cli.compare.schema import Comparison
 from lightning_async.cli.compare.sources import Sources, file_digest, module_file, package_version
 
+Rows: TypeAlias = "Mapping[str, Mapping[str, int]]"
+"""panel/method to the keys of its runs, with their seeds."""
 
-def changed_code(output: Path, keys: Iterable[str]) -> str:
-    """Returns what has changed in the code of stored runs, in which of them, and what to do; empty if nothing has.
+
+def rows_of_runs(comparison: Comparison, results: Results) -> Rows:
+    """Returns the known runs of every method of every panel; one that two of them share is in both.
+
+    Args:
+        comparison: The comparison.
+        results: Results so far.
+    """
+    names = [f"{panel.name}/{entry.name}" for panel, entry in selected(comparison, None)]
+    return {
+        name: {
+            key: cast("int", run.config["seed_everything"])
+            for key, run in known_runs(comparison, results, frozenset({name})).items()
+        }
+        for name in names
+    }
+
+
+def changed_finished(output: Path, rows: Rows, finished: Collection[str]) -> str:
+    """Returns what has changed in the code of finished runs, in which, and what to do; empty if nothing has.
 
     Runs of which no sources are stored are passed over, and so are classes that cannot be found any more.
 
     Args:
         output: Folder of the comparison.
-        keys: The stored runs.
+        rows: All known runs.
+        finished: Keys of those that have a result.
     """
-    changes: dict[str, set[str]] = {}
-    now = _Now()
-    folders = {key: output / "runs" / key for key in keys}
-    for key, folder in folders.items():
-        sources = Sources.read(folder)
-        for change in () if sources is None else now.differences(sources):
-            changes.setdefault(change, set()).add(key)
+    changes = _changes(output, finished)
     if not changes:
         return ""
-    affected = [key for key in folders if any(key in runs for runs in changes.values())]
-    lines = [f"  {change}: {_runs(len(runs))}" for change, runs in changes.items()]
+    affected = [key for key in finished if any(key in runs for runs in changes.values())]
     return "\n".join(
         [
-            f"code has changed since {len(affected)} of {len(folders)} stored runs were begun:",
-            *lines,
-            "They are used as they are, beside what runs now. To run them again, delete their folders "
-            f"({_folders(output, affected, of=len(folders))}), or keep them and give --output another folder.",
+            f"code has changed since {len(affected)} of {len(finished)} finished runs were begun:",
+            *_lines(changes, rows),
+            "They are used as they are, beside what runs now. To run them again, delete "
+            f"{_folders(output, affected, rows)}; to keep them, give --output another folder.",
         ]
     )
+
+
+def changed_interrupted(output: Path, rows: Rows, interrupted: Collection[str]) -> str:
+    """Returns which interrupted runs do not go on since their code has changed; empty if all go on.
+
+    The arguments are those of `changed_finished`, with the keys of the runs that have a checkpoint and no result.
+    """
+    changes = _changes(output, interrupted)
+    if not changes:
+        return ""
+    told = "interrupted runs whose code has changed are begun anew, and what they had done is dropped:"
+    return "\n".join([told, *_lines(changes, rows)])
+
+
+def _changes(output: Path, keys: Collection[str]) -> dict[str, set[str]]:
+    changes: dict[str, set[str]] = {}
+    now = _Now()
+    for key in keys:
+        sources = Sources.read(output / "runs" / key)
+        for change in () if sources is None else now.differences(sources):
+            changes.setdefault(change, set()).add(key)
+    return changes
 
 
 class _Now:
@@ -60,11 +99,25 @@ class _Now:
                 yield f"{package} {version}, now {installed}"
 
 
-def _runs(count: int) -> str:
-    return f"{count} run" if count == 1 else f"{count} runs"
+def _lines(changes: Mapping[str, Collection[str]], rows: Rows) -> list[str]:
+    return [
+        f"  {change}: {', '.join(_row(name, runs, keys) for name, runs in rows.items() if not keys.isdisjoint(runs))}"
+        for change, keys in ((change, frozenset(keys)) for change, keys in changes.items())
+    ]
 
 
-def _folders(output: Path, keys: list[str], of: int) -> str:
-    if len(keys) == 1:
-        return str(output / "runs" / keys[0])
-    return f"all that were in {output / 'runs'}" if len(keys) == of else f"{output / 'runs'}/{{{','.join(keys)}}}"
+def _row(name: str, runs: Mapping[str, int], changed: Collection[str]) -> str:
+    """The name of a row, with the seeds or the number of its runs that have changed if they are not all."""
+    rest = {seed for key, seed in runs.items() if key not in changed}
+    seeds = sorted({seed for key, seed in runs.items() if key in changed})
+    if not rest:
+        return name
+    if rest.isdisjoint(seeds):
+        return f"{name} ({'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))})"
+    return f"{name} ({sum(key in changed for key in runs)} of its {len(runs)} runs)"
+
+
+def _folders(output: Path, keys: list[str], rows: Rows) -> str:
+    if {key for runs in rows.values() for key in runs} <= set(keys):
+        return str(output / "runs")
+    return str(output / "runs" / (keys[0] if len(keys) == 1 else f"{{{','.join(keys)}}}"))

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from lightning_async.cli.compare.axes import check_axes
-from lightning_async.cli.compare.changed_code import changed_code
+from lightning_async.cli.compare.changed_code import changed_finished, changed_interrupted, rows_of_runs
 from lightning_async.cli.compare.configuration import ComparisonError
 from lightning_async.cli.compare.plan import Run, all_methods_ran, comparison_identity, known_runs, run_names
 from lightning_async.cli.compare.reading import load_comparison
@@ -82,11 +82,12 @@ def _compare(options: argparse.Namespace) -> int:
     folder = ResultFolder(output)
     with folder.claim(comparison.name, comparison_identity(comparison), extend=options.extend):
         results = _stored_results(comparison, folder)
-        begun = [key for key in known_runs(comparison, results) if key in results or folder.is_interrupted(key)]
-        changed = changed_code(output, begun)
-        if changed:
-            print(f"lightning-async compare: {changed}", file=sys.stderr)
         missing = {k: r for k, r in known_runs(comparison, results, only).items() if k not in results}
+        rows = rows_of_runs(comparison, results)
+        changed = changed_finished(output, rows, results)
+        for told in (changed, changed_interrupted(output, rows, list(filter(folder.is_interrupted, missing)))):
+            if told:
+                print(f"lightning-async compare: {told}", file=sys.stderr)
         if missing:
             # Importing Lightning and building every method takes a while.
             print(f"{comparison.title}: checking the configurations of {len(missing)} runs", flush=True)

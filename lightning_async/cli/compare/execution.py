@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from importlib.metadata import version
@@ -16,6 +15,7 @@ from lightning.pytorch.loggers import WandbLogger
 
 import lightning_async
 from lightning_async.cli.compare.configuration import ComparisonError, Config, merge
+from lightning_async.cli.compare.continuing import Loading, drop_if_changed
 from lightning_async.cli.compare.history import History, logical_time
 from lightning_async.cli.compare.plan import Run
 from lightning_async.cli.compare.results import CHECKPOINT, RunResult
@@ -36,7 +36,9 @@ def execute(
     wandb_group: str = "",
     wandb_name: str = "",
 ) -> RunResult:
-    """Trains one run, from its checkpoint if it was interrupted, and returns what it recorded.
+    """Trains one run, and returns what it recorded.
+
+    If it was interrupted it goes on from its checkpoint, unless its code has changed since it was begun.
 
     Args:
         run: The run.
@@ -56,7 +58,8 @@ def execute(
     folder.mkdir(parents=True, exist_ok=True)
     watch = dict(zip(("target.metric", "loss"), run.watch, strict=True))
     history = History(watch, _target(run.stop), report)
-    callbacks: list[Callback] = [history, _periodic_checkpoint(folder, checkpoint_every)]
+    loading, checkpoint = Loading(), None
+    callbacks: list[Callback] = [loading, history, _periodic_checkpoint(folder, checkpoint_every)]
     logger = None if wandb is None else _wandb_logger(wandb, folder, run.key, wandb_group, wandb_name)
     result = RunResult("failed", versions=versions())
     try:
@@ -68,10 +71,11 @@ def execute(
         if logger is not None:
             cli.trainer.logger = logger
         result.data = data_name(cli.datamodule)
+        sources = imported_sources(cli.config.as_dict())
+        drop_if_changed(folder, sources)
         checkpoint, weights_only = usable_checkpoint(folder)
         if checkpoint is None:
-            # A run that goes on keeps the sources that it began with, so that it is known to be of two kinds.
-            imported_sources(cli.config.as_dict()).write(folder)
+            sources.write(folder)
         cli.trainer.fit(cli.model, datamodule=cli.datamodule, ckpt_path=checkpoint, weights_only=weights_only)
         result.end_time = logical_time(cli.trainer)
         result.status = "diverged" if history.diverged else "finished"
@@ -82,8 +86,8 @@ def execute(
             )
     except ComparisonError:
         raise
-    except Exception:
-        result.status, result.error = "failed", traceback.format_exc()
+    except Exception as error:
+        result.status, result.error = "failed", loading.failure(error, checkpoint)
         result.end_time = history.times[-1] if history.times else 0.0
     finally:
         if logger is not None:

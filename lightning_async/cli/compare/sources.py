@@ -53,6 +53,16 @@ class Sources:
         except (OSError, AttributeError, KeyError, TypeError, ValueError):
             return None
 
+    def differ_from(self, others: Sources) -> bool:
+        """Whether a file or a package that both know is not the same; what only one of them knows says nothing."""
+        files = (
+            (digest, others.classes.get(name, {}).get(module, digest))
+            for name, modules in self.classes.items()
+            for module, digest in modules.items()
+        )
+        packages = ((version, others.packages.get(package, version)) for package, version in self.packages.items())
+        return any(here != there for here, there in (*files, *packages))
+
 
 def imported_sources(config: Mapping[str, object]) -> Sources:
     """Returns the sources of the classes of a configuration that this process has imported.
