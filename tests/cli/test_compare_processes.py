@@ -88,3 +88,19 @@ def test_runs_are_sent_to_wandb_as_one_offline_group(tmp_path: Path, write_compa
         names.add(run.display_name)
         assert any("logical_time" in row for row in logged_keys(records))
     assert names == {"all/asgd/seed 0", "all/minibatch_sgd/seed 0"}
+
+
+def test_finished_runs_that_are_not_sent_to_wandb_are_counted(
+    tmp_path: Path, write_comparison: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    comparison = write_comparison(tmp_path, seeds=[0], budget=4)
+    command = ["compare", str(comparison), "--output", str(tmp_path / "out")]
+    assert main([*command, "--only", "asgd"]) == 0
+    write_comparison(tmp_path, seeds=[0], budget=4, wandb={"project": "tiny", "offline": True})
+    assert "Weights & Biases" not in capsys.readouterr().out
+    for _ in range(2):  # the other run is sent by the first
+        assert main(command) == 0
+        assert (
+            "1 finished run not sent to Weights & Biases, where runs go while they train: to send all, let the "
+            "comparison run again in another folder, with --output\n"
+        ) in capsys.readouterr().out

@@ -82,6 +82,8 @@ def _compare(options: argparse.Namespace) -> int:
     folder = ResultFolder(output)
     with folder.claim(comparison.name, comparison_identity(comparison), extend=options.extend):
         results = _stored_results(comparison, folder)
+        if comparison.wandb:
+            _say_unsent(folder, known_runs(comparison, results, only), results)
         missing = {k: r for k, r in known_runs(comparison, results, only).items() if k not in results}
         rows = rows_of_runs(comparison, results)
         changed = changed_finished(output, rows, results)
@@ -90,13 +92,25 @@ def _compare(options: argparse.Namespace) -> int:
                 print(f"lightning-async compare: {told}", file=sys.stderr)
         if missing:
             # Importing Lightning and building every method takes a while.
-            print(f"{comparison.title}: checking the configurations of {len(missing)} runs", flush=True)
+            what = "configuration of 1 run" if len(missing) == 1 else f"configurations of {len(missing)} runs"
+            print(f"{comparison.title}: checking the {what}", flush=True)
             _check_configurations(comparison, missing)
             _train(comparison, results, options, output, only)
         status = _report(comparison, results, output, only, changed)
         if all_methods_ran(comparison, results):
             check_axes(comparison.axes, results.values())
         return status
+
+
+def _say_unsent(folder: ResultFolder, known: Mapping[str, Run], results: Mapping[str, RunResult]) -> None:
+    """Say how many finished runs have no files of Weights & Biases in their folders."""
+    unsent = sum(key in results and not (folder.run_folder(key) / "wandb").is_dir() for key in known)
+    if unsent:
+        print(
+            f"{unsent} finished run{'s' * (unsent > 1)} not sent to Weights & Biases, where runs go while they train: "
+            "to send all, let the comparison run again in another folder, with --output",
+            flush=True,
+        )
 
 
 def _positive_int(text: str) -> int:
