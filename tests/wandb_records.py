@@ -1,5 +1,6 @@
 """What an offline run of W&B has written: a log in LevelDB's format, in blocks of 32 KiB, of protocol buffers."""
 
+import json
 import struct
 import time
 from pathlib import Path
@@ -28,6 +29,12 @@ def logged_keys(records: list[Any]) -> list[set[str]]:
     """The keys of every row that was logged."""
     rows = ({item.key or item.nested_key[0] for item in record.history.item} for record in records)
     return [row for row in rows if row]
+
+
+def config_of(records: list[Any]) -> dict[str, Any]:
+    """The configuration of a run: what was set when it was begun, and what has been set since."""
+    updates = (update for record in records for update in (*record.run.config.update, *record.config.update))
+    return {update.key or update.nested_key[0]: json.loads(update.value_json) for update in updates}
 
 
 def _parsed(data: bytes) -> list[Any]:

@@ -18,7 +18,7 @@ from lightning_async.cli.compare.workers import Job, run_all
 from lightning_async.cli.main import main
 from tests.cli.stored import results
 from tests.cli.tiny_recipe import HANGING
-from tests.wandb_records import logged_keys, records_of
+from tests.wandb_records import config_of, logged_keys, records_of
 
 Write = Callable[..., Path]
 
@@ -76,18 +76,31 @@ def test_who_stops_listening_stops_the_runs(
 
 def test_runs_are_sent_to_wandb_as_one_offline_group(tmp_path: Path, write_comparison: Write) -> None:
     wandb = {"project": "tiny", "offline": True}
-    comparison = write_comparison(tmp_path, seeds=[0], budget=4, wandb=wandb)
+    methods = {"asgd": {"label": "ASGD", "grid": {"optimizer.lr": ["2^-5", "2^-4"]}}, "minibatch_sgd": None}
+    comparison = write_comparison(tmp_path, seeds=[0], budget=4, wandb=wandb, methods=methods)
     assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 0
     folders = list((tmp_path / "out").glob("runs/*/wandb/offline-run-*"))
-    assert len(folders) == 2
-    names = set()
+    assert len(folders) == 4
+    told = {}
     for folder in folders:
         records = records_of(folder)
         (run,) = (record.run for record in records if record.run.ByteSize())
         assert (run.project, run.run_group) == ("tiny", "mine")
-        names.add(run.display_name)
+        told[run.display_name] = config_of(records)["comparison"]
         assert any("logical_time" in row for row in logged_keys(records))
-    assert names == {"all/asgd/seed 0", "all/minibatch_sgd/seed 0"}
+    asgd = {"panel": "all", "method": "asgd", "label": "ASGD"}
+    assert told["all/asgd/lr=0.03125/seed 5"] == {
+        **asgd, "kind": "tuning", "step_size": 2**-5, "settings": {"lr": 2**-5}, "seed": 5
+    }  # fmt: skip
+    step = told["all/asgd/seed 0"]["step_size"]
+    assert step in (2**-5, 2**-4)
+    assert told["all/asgd/seed 0"] == {
+        **asgd, "kind": "reported", "step_size": step, "settings": {"lr": step}, "seed": 0
+    }  # fmt: skip
+    assert told["all/minibatch_sgd/seed 0"] == {
+        "panel": "all", "method": "minibatch_sgd", "label": "minibatch_sgd", "kind": "reported", "step_size": 0.03,
+        "settings": {}, "seed": 0,
+    }  # fmt: skip
 
 
 def test_finished_runs_that_are_not_sent_to_wandb_are_counted(

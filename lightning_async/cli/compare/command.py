@@ -188,18 +188,20 @@ def _train(
     only: frozenset[str] | None,
 ) -> None:
     from lightning_async.cli.compare.progress import ProgressDisplay
+    from lightning_async.cli.compare.wandb_config import wandb_configs
     from lightning_async.cli.compare.workers import Job, run_all
 
     def next_jobs(so_far: Mapping[str, RunResult]) -> Mapping[str, Job]:
         names = run_names(comparison, so_far)
-        job = partial(
-            Job,
-            output=output,
-            checkpoint_every=options.checkpoint_every,
-            wandb=comparison.wandb,
-            wandb_group=comparison.name,
-        )
-        return {key: job(run=run, name=names[key]) for key, run in known_runs(comparison, so_far, only).items()}
+        job = partial(Job, output=output, checkpoint_every=options.checkpoint_every, wandb_group=comparison.name)
+        wandb = dict.fromkeys(names, comparison.wandb)
+        if comparison.wandb is not None:
+            configs = wandb_configs(comparison, so_far)
+            wandb = {key: replace(comparison.wandb, config=configs[key]) for key in names}
+        return {
+            key: job(run=run, name=names[key], wandb=wandb[key])
+            for key, run in known_runs(comparison, so_far, only).items()
+        }
 
     with ProgressDisplay(comparison, results, only) as display:
         unchecked = bool(comparison.axes)

@@ -148,6 +148,7 @@ def _wandb_logger(wandb: Wandb, folder: Path, key: str, group: str, name: str) -
         save_dir=folder,
         offline=wandb.offline,
         resume="allow",
+        config=wandb.config,
     )
 
 

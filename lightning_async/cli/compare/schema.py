@@ -73,11 +73,16 @@ class Panel:
 
 @dataclass(frozen=True)
 class Wandb:
-    """Where the runs go in Weights & Biases, as one group named after the comparison."""
+    """Where the runs go in Weights & Biases, as one group named after the comparison.
+
+    Attributes:
+        config: What is told of a run beside the hyperparameters of its module.
+    """
 
     project: str
     entity: str | None = None
     offline: bool = False
+    config: Config = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
