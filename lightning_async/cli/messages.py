@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from lightning_async.cli.argument_names import misnamed_argument
 from lightning_async.cli.class_names import misnamed_class
@@ -11,6 +11,8 @@ from lightning_async.cli.class_names import misnamed_class
 _FRAME = re.compile(r"Given value|Subtypes:|Errors:|Does not validate against|Problem with given class_path")
 _KEY = re.compile(r'Parser key "([^"]+)":$')
 _ALTERNATIVE = re.compile(r"Expected a (<class '(NoneType|str)'>|path |dot import path )")
+_MODULE = re.compile(r"No module named '([\w.]+)'$")
+_GIVEN = re.compile(r"Problem with given class_path '([^']+)'")
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>(?:\. Got value: (.*))?")
 
 
@@ -46,6 +48,7 @@ def innermost(error: Exception, config: Mapping[str, object]) -> str:
     message = (
         misnamed_class(lines)
         or misnamed_argument(lines)
+        or _missing_module(lines)
         or _EXPECTED.sub(lambda found: f"expected {found[1]}" + (f", got {found[2]!r}" if found[2] else ""), told[0])
     )
     if keys:
@@ -55,6 +58,18 @@ def innermost(error: Exception, config: Mapping[str, object]) -> str:
         found = [(place, value) for place, value in found if message.endswith(f"got {value!r}")]
     places = {_short(place) for place, _ in found}
     return f"{places.pop()} {message.partition(' ')[2]}" if len(places) == 1 else message
+
+
+def _missing_module(lines: Sequence[str]) -> str | None:
+    """What is said where the module of a class is not found; one that it imports in its turn is another matter."""
+    given = ""
+    for line in lines:
+        text = line.strip().removeprefix("- ")
+        if found := _GIVEN.match(text):
+            given = found[1]
+        elif (found := _MODULE.match(text)) and given.startswith(f"{found[1]}."):
+            return f"{found[0]}: classes are looked for in the current folder and in installed packages"
+    return None
 
 
 def _places(config: Mapping[str, object], name: str, prefix: str = "") -> Iterator[tuple[str, object]]:

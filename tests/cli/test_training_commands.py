@@ -211,7 +211,11 @@ def test_a_class_that_does_not_belong_there_is_named_with_those_that_do(
             "--trainer.strategy.class_path=ParameterServerStrateg",
             "trainer.strategy: there is no Strategy 'ParameterServerStrateg'; did you mean 'ParameterServerStrategy'? ",
         ),
-        ("--model=no_such_module.Model", "model: No module named 'no_such_module'\n"),
+        (
+            "--model=no_such_module.Model",
+            "model: No module named 'no_such_module': classes are looked for in the current folder and in installed "
+            "packages\n",
+        ),
     ],
 )
 def test_a_mistyped_class_is_named_with_the_nearest_wherever_it_stands(
