@@ -25,6 +25,16 @@ class SaveConfig(SaveConfigCallback):
         self.already_saved = True
 
 
+def log_folder(trainer: Trainer) -> Path | None:
+    """The folder that the first logger writes to: that of the run, but for Weights & Biases; None without one."""
+    if trainer.loggers and isinstance(trainer.loggers[0], WandbLogger):
+        folder = Path(trainer.loggers[0].experiment.dir).parent  # of the files that are sent along
+        if not folder.is_dir():  # it is switched off
+            return None
+        return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    return run_folder(trainer)
+
+
 def run_folder(trainer: Trainer) -> Path | None:
     """The folder that the first logger has for this run alone, beside whose files checkpoints are; None without one.
 

@@ -17,7 +17,7 @@ import lightning_async.methods  # noqa: F401  (makes short class names available
 from lightning_async.callbacks import LogicalTimeMonitor
 from lightning_async.cli.messages import innermost
 from lightning_async.cli.nearest import nearest
-from lightning_async.cli.saved_config import SaveConfig, run_folder
+from lightning_async.cli.saved_config import SaveConfig, log_folder, run_folder
 from lightning_async.strategies.registry import REGISTERED
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
@@ -74,7 +74,9 @@ class TrainingCLI(LightningCLI):
         ]
         print("; ".join([steps, *measured]))
         checkpoint = getattr(trainer.checkpoint_callback, "best_model_path", "")
-        for name, place in (("Checkpoint", checkpoint), ("Log", run_folder(trainer))):
+        folder, log = run_folder(trainer), log_folder(trainer)
+        config = folder / "config.yaml" if folder is not None and folder != log else None
+        for name, place in (("Checkpoint", checkpoint), ("Configuration", config), ("Log", log)):
             if place:
                 print(f"{name}: {place}")
 

@@ -75,8 +75,10 @@ def test_wandb_offline_works_twice_in_the_same_folder(
     assert sorted(path.parent for path in saved) == sorted(path.parents[1] for path in tmp_path.rglob("*.ckpt"))
     assert len(saved) == 2
     assert own.read_text() == "# written by the user\n"
-    log = capsys.readouterr().out.splitlines()[-1].removeprefix("Log: ")
-    assert Path(log).resolve() in {path.parent for path in saved}
+    config, log = capsys.readouterr().out.splitlines()[-2:]
+    assert Path(config.removeprefix("Configuration: ")).resolve() in saved
+    assert len(list(Path(log.removeprefix("Log: ")).glob("run-*.wandb"))) == 1
+    assert log.startswith("Log: wandb/offline-run-")
 
 
 def test_without_a_logger_nothing_is_written(configs: Path, tmp_path: Path) -> None:
