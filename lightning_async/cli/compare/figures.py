@@ -24,6 +24,8 @@ from lightning_async.cli.compare.summary import Line, summarize
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
+_GREY, _TARGET = "0.3", (0, (4, 3))
+
 _MEAN = "mean over seeds"
 
 
@@ -76,6 +78,9 @@ def write_figure(
                 _label_progress(axes_of_panel, axis)
             left.set_title(_mathematics(panel.title or panel.name), loc="left", fontsize=10)
         handles = [_style(order.index(name)).legend(_mathematics(labels[name])) for name in order if name in labels]
+        # In the axes its name would hide whoever arrives there.
+        target = f"target {comparison.target.value:g}"
+        handles.append(Line2D([], [], color=_GREY, linewidth=0.8, linestyle=_TARGET, label=target))
         handles.append(_marker("v", f"mean {'time' if axis == LOGICAL_TIME else axis.unit} to target"))
         if diverged:
             handles.append(_marker("x", "run diverged"))
@@ -106,7 +111,7 @@ def _mathematics(text: str) -> str:
 
 
 def _marker(marker: str, label: str) -> Line2D:
-    return Line2D([], [], color="0.3", marker=marker, linestyle="none", markersize=5, label=label)
+    return Line2D([], [], color=_GREY, marker=marker, linestyle="none", markersize=5, label=label)
 
 
 def _grid(
@@ -171,18 +176,7 @@ def _on_grid(
 
 def _finish_metric(axes: Axes, lines: Sequence[Line], comparison: Comparison, order: Sequence[str]) -> None:
     target = comparison.target
-    axes.axhline(target.value, color="0.3", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
-    axes.annotate(
-        f"target {target.value:g}",
-        (0.0, target.value),
-        xycoords=("axes fraction", "data"),
-        xytext=(3, 3),
-        textcoords="offset points",
-        fontsize=8,
-        color="0.3",
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
-        zorder=6,
-    )
+    axes.axhline(target.value, color=_GREY, linewidth=0.8, linestyle=_TARGET, zorder=0)
     for line in lines:
         if line.time.bound == "=" and line.time.count:
             colour = _style(order.index(line.entry.name)).color
