@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from lightning_async.cli.nearest import nearest
+from lightning_async.cli.parser_errors import lines_by_class
 
-_GIVEN = re.compile(r"Problem with given class_path '([^']+)'")
 _REFUSED = re.compile(r"Option '([^']+)' is not accepted$")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -31,12 +31,8 @@ def misnamed_argument(lines: Sequence[str]) -> str | None:
         >>> misnamed_argument([given, "Option 'momentm' is not accepted"]).partition(" (")[0]
         "SGD takes no 'momentm'; did you mean 'momentum'?"
     """
-    given = ""
-    for line in lines:
-        text = line.strip().removeprefix("- ")
-        if found := _GIVEN.match(text):
-            given = found[1]
-        elif given and (found := _REFUSED.match(text)):
+    for given, text in lines_by_class(lines):
+        if given and (found := _REFUSED.match(text)):
             return _message(given, found[1])
     return None
 

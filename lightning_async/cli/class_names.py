@@ -16,10 +16,10 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from lightning_async.cli.nearest import nearest
+from lightning_async.cli.parser_errors import lines_by_class
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
 _KEY = re.compile(r'Parser key "([^"]+)":$')
-_GIVEN = re.compile(r"Problem with given class_path '([^']+)'")
 _MISNAMED = (
     re.compile(r"Expected a dot import path string: (?P<name>[A-Za-z_]\w*)$"),
     re.compile(r"Import path (?P<name>[\w.]+) does not correspond to a subclass of "),
@@ -46,13 +46,10 @@ def misnamed_class(lines: Sequence[str]) -> str | None:
         >>> misnamed_class(['Parser key "optimizer":', "Expected a dot import path string: AdamV"]).partition(" (")[0]
         "there is no Optimizer 'AdamV'; did you mean 'Adam'?"
     """
-    key, owner, given = "", "", ""
-    for line in lines:
-        text = line.strip().removeprefix("- ")
+    key, owner = "", ""
+    for given, text in lines_by_class(lines):
         if found := _KEY.search(text):
             key, owner = found[1], given
-        elif found := _GIVEN.match(text):
-            given = found[1]
         elif found := next(filter(None, (pattern.match(text) for pattern in _MISNAMED)), None):
             module, name = found.groupdict().get("module"), found["name"]
             path = name if module is None else f"{module}.{name}"

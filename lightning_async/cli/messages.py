@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lightning_async.cli.argument_names import misnamed_argument
 from lightning_async.cli.class_names import misnamed_class
+from lightning_async.cli.parser_errors import lines_by_class
 
 _FRAME = re.compile(r"Given value|Subtypes:|Errors:|Does not validate against|Problem with given class_path")
 _KEY = re.compile(r'Parser key "([^"]+)":$')
 _ALTERNATIVE = re.compile(r"Expected a (<class '(NoneType|str)'>|path |dot import path )")
 _MODULE = re.compile(r"No module named '([\w.]+)'$")
-_GIVEN = re.compile(r"Problem with given class_path '([^']+)'")
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>(?:\. Got value: (.*))?")
 
 
@@ -62,12 +62,8 @@ def innermost(error: Exception, config: Mapping[str, object]) -> str:
 
 def _missing_module(lines: Sequence[str]) -> str | None:
     """What is said where the module of a class is not found; one that it imports in its turn is another matter."""
-    given = ""
-    for line in lines:
-        text = line.strip().removeprefix("- ")
-        if found := _GIVEN.match(text):
-            given = found[1]
-        elif (found := _MODULE.match(text)) and given.startswith(f"{found[1]}."):
+    for given, text in lines_by_class(lines):
+        if (found := _MODULE.match(text)) and given.startswith(f"{found[1]}."):
             return f"{found[0]}: classes are looked for in the current folder and in installed packages"
     return None
 

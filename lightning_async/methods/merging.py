@@ -57,8 +57,9 @@ class Mixing(MergeRule):
         if self.keep == 0.0:
             _write(rows, where, mean.expand(len(rows), -1))
         else:
-            torch.mul(mean.expand_as(scratch), 1.0 - self.keep, out=scratch)
-            _write(rows, where, scratch.add_(read(rows, where), alpha=self.keep))
+            z = read(rows, where).to(mean.dtype)
+            # As it interpolates, a value that is the mean already stays what it is, to the last bit.
+            _write(rows, where, torch.lerp(mean.expand_as(z), z, self.keep, out=scratch))
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:

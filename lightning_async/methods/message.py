@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lightning_async.methods.flat import FlatReplicas
 from lightning_async.methods.masks import Indices
-from lightning_async.methods.merging import Corrected, Mixing, read, working_dtype
+from lightning_async.methods.merging import read, working_dtype
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.methods.replica_method_checks import outer_mean
 
@@ -44,8 +44,6 @@ class Message:
         where = self._where
         if self._values is not None:
             self._merge(method, where, self._values)
-        elif len(self._flat.rows) == 1 and _keeps_one_value(method):
-            pass  # arithmetic would round
         elif where is None:
             self._merge(method, None, self._flat.rows)
         elif method.has_outer:  # which is given all of a round at once
@@ -85,8 +83,3 @@ class Message:
         self.snapshot()
         assert self._values is not None
         self._values.copy_(state["values"])
-
-
-def _keeps_one_value(method: ReplicaMethod) -> bool:
-    """Whether a replica whose value now is the mean of what was sent keeps it: of somebody else's rule nobody knows."""
-    return not method.has_outer and type(method.rule) in (Corrected, Mixing)

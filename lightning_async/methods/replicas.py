@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from lightning_async.methods.buffer_replicas import BufferReplicas
 from lightning_async.methods.flat import FlatReplicas
-from lightning_async.methods.parameters import check_distinct, check_real
+from lightning_async.methods.parameters import check_distinct, check_floating
 
 _State: TypeAlias = "defaultdict[Tensor, Any]"
 
@@ -41,8 +41,7 @@ class Replicas:
         self, parameters: Sequence[Tensor], optimizer: Optimizer, num_replicas: int, module: nn.Module | None = None
     ) -> None:
         self.parameters = list(parameters)
-        check_real(self.parameters)
-        _check_floating(self.parameters)
+        check_floating(self.parameters)
         check_distinct(self.parameters)
         self.flat = FlatReplicas([p.data for p in self.parameters], num_replicas)
         self.buffers = BufferReplicas(module, num_replicas)
@@ -144,16 +143,6 @@ class Replicas:
             self._states[replica] = self.optimizer.state
         self.last = state["last"]
         self.optimizer.state = self._states[self.last]
-
-
-def _check_floating(parameters: Sequence[Tensor]) -> None:
-    for index, p in enumerate(parameters):
-        if not p.is_floating_point():
-            raise ValueError(
-                f"parameters must be of a floating-point dtype, as steps and means are no integers, got parameter "
-                f"{index} of shape {tuple(p.shape)} and {p.dtype}; convert it, as with parameter.float(), or leave it "
-                f"out if it is not trained"
-            )
 
 
 def _copied(state: _State) -> _State:

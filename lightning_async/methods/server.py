@@ -15,7 +15,7 @@ from lightning_async.methods.base import Direction, Gradient, Method
 from lightning_async.methods.clipping import clipping_for
 from lightning_async.methods.gradient_norm import finite_check_for
 from lightning_async.methods.nonfinite import NonFiniteGradientError, OnNonFinite, checked_on_nonfinite
-from lightning_async.methods.parameters import check_distinct, check_real
+from lightning_async.methods.parameters import check_distinct, check_floating
 from lightning_async.methods.versions import VersionedCluster, Versions
 from lightning_async.simulation import Job, SimulatedCluster, Step
 from lightning_async.simulation.waiting import PastHorizon, check_nobody_misses
@@ -41,7 +41,8 @@ class ParameterServer:
 
     Raises:
         NoArrivalError: if the method waits for all workers, and one is bound to get a job that it never finishes.
-        ValueError: if `on_nonfinite` is neither, or there is no parameter, or a complex one, or one is listed twice.
+        ValueError: if `on_nonfinite` is neither, or there is no parameter, or one is complex, an integer or listed
+            twice.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class ParameterServer:
     ) -> None:
         if not parameters:
             raise ValueError("there is nothing to train: the list of parameters is empty")
-        check_real(parameters)
+        check_floating(parameters)
         check_distinct(parameters)
         if method.waits_for_all:
             check_nobody_misses(cluster.times, type(method).__name__)

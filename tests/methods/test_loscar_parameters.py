@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lightning_async import Link, SimulatedCluster, simulate
-from lightning_async.methods import LOSCAR, DiLoCo, LocalSGD
+from lightning_async.methods import ASGD, LOSCAR, DiLoCo, LocalSGD
 from lightning_async.methods.flat import FlatReplicas
 from lightning_async.simulation import FixedTimes
 
@@ -77,8 +77,9 @@ def test_sparse_gradients_train_like_dense_ones(name, momentum):
     torch.testing.assert_close(*ends, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", [_METHODS["loscar"], ASGD])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
-def test_integers_are_refused_at_the_start(dtype):
+def test_integers_are_refused_at_the_start(dtype, method):
     x = torch.ones(3, dtype=dtype)
     with pytest.raises(ValueError, match=rf"floating-point dtype.*parameter 0 of shape \(3,\) and {dtype}"):
-        simulate(_METHODS["loscar"](), _CLUSTER, [x], torch.optim.SGD([x], lr=0.1), lambda job: [x])
+        simulate(method(), _CLUSTER, [x], torch.optim.SGD([x], lr=0.1), lambda job: [x])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
-from lightning_async.cli.compare.plan import Results, known_runs, selected
+from lightning_async.cli.compare.plan import Results, planned_runs
 from lightning_async.cli.compare.schema import Comparison
 from lightning_async.cli.compare.sources import Sources, file_digest, module_file, package_version
 
@@ -22,14 +22,10 @@ def rows_of_runs(comparison: Comparison, results: Results) -> Rows:
         comparison: The comparison.
         results: Results so far.
     """
-    names = [f"{panel.name}/{entry.name}" for panel, entry in selected(comparison, None)]
-    return {
-        name: {
-            key: cast("int", run.config["seed_everything"])
-            for key, run in known_runs(comparison, results, frozenset({name})).items()
-        }
-        for name in names
-    }
+    rows: dict[str, dict[str, int]] = {}
+    for panel, entry, _, _, seed, run in planned_runs(comparison, results):
+        rows.setdefault(f"{panel.name}/{entry.name}", {})[run.key] = seed
+    return rows
 
 
 def changed_finished(output: Path, rows: Rows, finished: Collection[str]) -> str:
@@ -73,7 +69,7 @@ def _changes(output: Path, keys: Collection[str]) -> dict[str, set[str]]:
     now = _Now()
     for key in keys:
         sources = Sources.read(output / "runs" / key)
-        for change in () if sources is None else now.differences(sources):
+        for change in () if sources is None else sources.differences(now.sources(sources)):
             changes.setdefault(change, set()).add(key)
     return changes
 
@@ -86,17 +82,18 @@ class _Now:
         self._digest = functools.cache(file_digest)
         self._version = functools.cache(package_version)
 
-    def differences(self, sources: Sources) -> Iterator[str]:
-        for name, modules in sources.classes.items():
-            for module, digest in modules.items():
-                file = self._file(module)
-                found = None if file is None else self._digest(file)
-                if found not in (None, digest):
-                    yield f"{name}, in {file}"
-        for package, version in sources.packages.items():
-            installed = self._version(package)
-            if installed not in (None, version):
-                yield f"{package} {version}, now {installed}"
+    def sources(self, before: Sources) -> Sources:
+        """What is there now of the same classes and packages."""
+        classes = {
+            name: {
+                module: digest
+                for module in modules
+                if (file := self._file(module)) is not None and (digest := self._digest(file)) is not None
+            }
+            for name, modules in before.classes.items()
+        }
+        versions = {package: self._version(package) for package in before.packages}
+        return Sources(classes, {package: version for package, version in versions.items() if version is not None})
 
 
 def _lines(changes: Mapping[str, Collection[str]], rows: Rows) -> list[str]:

@@ -69,6 +69,6 @@ def drop_if_changed(folder: Path, now: Sources) -> None:
     """
     path = folder / f"{CHECKPOINT}.ckpt"
     before = Sources.read(folder)
-    if before is not None and before.differ_from(now) and path.is_file():
+    if before is not None and before.differences(now) and path.is_file():
         print(f"code has changed since this run was begun: {path} is removed, and the run starts afresh")
         path.unlink()

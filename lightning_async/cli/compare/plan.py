@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import yaml  # type: ignore[import-untyped]
 
@@ -163,6 +163,17 @@ def reported_runs(comparison: Comparison, entry: MethodEntry, point: Point) -> d
     return {seed: make_run(comparison, entry, point, seed, stop=stop) for seed in comparison.seeds}
 
 
+class PlannedRun(NamedTuple):
+    """A run, and where it stands; one that two panels share stands twice."""
+
+    panel: Panel
+    entry: MethodEntry
+    kind: Literal["tuning", "reported"]
+    point: Point
+    seed: int
+    run: Run
+
+
 def known_runs(comparison: Comparison, results: Results, only: frozenset[str] | None = None) -> dict[str, Run]:
     """Returns every run that is certain to be needed, given the results so far; grows as grids complete.
 
@@ -171,37 +182,39 @@ def known_runs(comparison: Comparison, results: Results, only: frozenset[str] | 
         results: Results so far.
         only: Names of methods or panels to restrict the runs to.
     """
-    return {run.key: run for _, run in _named_runs(comparison, results, only)}
+    return {planned.run.key: planned.run for planned in planned_runs(comparison, results, only)}
 
 
 def run_names(comparison: Comparison, results: Results) -> dict[str, str]:
     """Returns a readable name, panel/method/point/seed, for the key of every known run."""
     names: dict[str, str] = {}
-    for name, run in _named_runs(comparison, results, None):
-        names.setdefault(run.key, name)
+    for panel, entry, kind, point, seed, run in planned_runs(comparison, results):
+        label = " ".join(f"{key.rsplit('.', 1)[-1]}={value:g}" for key, value in point)
+        tuned = [label] if kind == "tuning" else []
+        names.setdefault(run.key, "/".join([panel.name, entry.name, *tuned, f"seed {seed}"]))
     return names
 
 
 def all_methods_ran(comparison: Comparison, results: Results) -> bool:
     """Returns whether there is a result with an evaluation of every method of every panel."""
-    missing = {f"{panel.name}/{entry.name}" for panel, entry in selected(comparison, None)}
-    for name, run in _named_runs(comparison, results, None):
-        if run.key in results and results[run.key].times:
-            missing.discard("/".join(name.split("/")[:2]))
-    return not missing
+    ran = {
+        (planned.panel.name, planned.entry.name)
+        for planned in planned_runs(comparison, results)
+        if planned.run.key in results and results[planned.run.key].times
+    }
+    return all((panel.name, entry.name) in ran for panel, entry in selected(comparison, None))
 
 
-def _named_runs(comparison: Comparison, results: Results, only: frozenset[str] | None) -> Iterator[tuple[str, Run]]:
+def planned_runs(comparison: Comparison, results: Results, only: frozenset[str] | None = None) -> Iterator[PlannedRun]:
+    """Yields every known run wherever it stands: panel by panel, method by method, the runs of its grid first."""
     for panel, entry in selected(comparison, only):
-        name = f"{panel.name}/{entry.name}"
         for point, runs in tuning_runs(comparison, entry).items():
-            label = " ".join(f"{key.rsplit('.', 1)[-1]}={value:g}" for key, value in point)
             for seed, run in zip(comparison.tuning_seeds, runs, strict=True):
-                yield f"{name}/{label}/seed {seed}", run
+                yield PlannedRun(panel, entry, "tuning", point, seed, run)
         chosen = chosen_point(comparison, entry, results)
         if chosen is not None:
             for seed, run in reported_runs(comparison, entry, chosen).items():
-                yield f"{name}/seed {seed}", run
+                yield PlannedRun(panel, entry, "reported", chosen, seed, run)
 
 
 def selected(comparison: Comparison, only: frozenset[str] | None) -> Iterator[tuple[Panel, MethodEntry]]:

@@ -11,10 +11,10 @@ import numpy as np
 
 from lightning_async.cli.compare.axes import positions
 from lightning_async.cli.compare.measures import outcome
-from lightning_async.cli.compare.plan import Run, reported_runs, tuning_runs
+from lightning_async.cli.compare.plan import Run, planned_runs
 from lightning_async.cli.compare.results import RunResult
-from lightning_async.cli.compare.schema import Comparison, MethodEntry, Target
-from lightning_async.cli.compare.summary import Line, step_size, summarize
+from lightning_async.cli.compare.schema import Comparison, Target
+from lightning_async.cli.compare.summary import step_size
 
 
 def results_csv(comparison: Comparison, results: Mapping[str, RunResult]) -> str:
@@ -31,35 +31,19 @@ def results_csv(comparison: Comparison, results: Mapping[str, RunResult]) -> str
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    for panel in comparison.panels:
-        for line in summarize(comparison, panel, results):
-            for kind, point, seed, run in _runs(comparison, line.entry, line):
-                if run.key in results:
-                    writer.writerow(
-                        {
-                            "panel": panel.name,
-                            "method": line.entry.name,
-                            "kind": kind,
-                            "settings": " ".join(f"{key.rsplit('.', 1)[-1]}={_in_full(value)}" for key, value in point),
-                            "seed": seed,
-                            **_row(comparison, run, results[run.key]),
-                        }
-                    )
+    for panel, entry, kind, point, seed, run in planned_runs(comparison, results):
+        if run.key in results:
+            writer.writerow(
+                {
+                    "panel": panel.name,
+                    "method": entry.name,
+                    "kind": kind,
+                    "settings": " ".join(f"{key.rsplit('.', 1)[-1]}={_in_full(value)}" for key, value in point),
+                    "seed": seed,
+                    **_row(comparison, run, results[run.key]),
+                }
+            )
     return text.getvalue()
-
-
-def _runs(
-    comparison: Comparison, entry: MethodEntry, line: Line
-) -> list[tuple[str, tuple[tuple[str, float], ...], int, Run]]:
-    tuning = [
-        ("tuning", point, seed, run)
-        for point, runs in tuning_runs(comparison, entry).items()
-        for seed, run in zip(comparison.tuning_seeds, runs, strict=True)
-    ]
-    if line.point is None:
-        return list(tuning)
-    reported = reported_runs(comparison, entry, line.point)
-    return [*tuning, *(("reported", line.point, seed, run) for seed, run in reported.items())]
 
 
 def _row(comparison: Comparison, run: Run, result: RunResult) -> dict[str, object]:

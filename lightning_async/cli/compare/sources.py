@@ -53,15 +53,20 @@ class Sources:
         except (OSError, AttributeError, KeyError, TypeError, ValueError):
             return None
 
-    def differ_from(self, others: Sources) -> bool:
-        """Whether a file or a package that both know is not the same; what only one of them knows says nothing."""
-        files = (
-            (digest, others.classes.get(name, {}).get(module, digest))
+    def differences(self, now: Sources) -> list[str]:
+        """Returns the files and packages that are not the same now; what only one side knows says nothing."""
+        files = [
+            f"{name}, in {module_file(module)}"
             for name, modules in self.classes.items()
             for module, digest in modules.items()
-        )
-        packages = ((version, others.packages.get(package, version)) for package, version in self.packages.items())
-        return any(here != there for here, there in (*files, *packages))
+            if now.classes.get(name, {}).get(module, digest) != digest
+        ]
+        packages = [
+            f"{package} {version}, now {now.packages[package]}"
+            for package, version in self.packages.items()
+            if now.packages.get(package, version) != version
+        ]
+        return files + packages
 
 
 def imported_sources(config: Mapping[str, object]) -> Sources:
