@@ -20,6 +20,7 @@ import numpy as np
 
 _SHOWN_IN_FULL = 32
 _ATOMS = (bool, int, float, complex, str, bytes, type, type(None))
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _TAKES_MORE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _SAYS_LITTLE = re.compile(r"\bat 0x[0-9a-fA-F]+|\.\.\.")  # an address differs in every process, and an ellipsis hides
 
@@ -28,7 +29,10 @@ _Known: TypeAlias = dict[int, tuple[str | None, object]]
 
 
 class Described:
-    """Has the repr, equality and hash of its constructor arguments, which are kept in attributes of their names."""
+    """Has the repr, equality and hash of its constructor arguments, which are kept in attributes of their names.
+
+    Of `*args` and `**kwargs` that are not kept, those of the next constructor, which they are passed on to, are taken.
+    """
 
     @recursive_repr()
     def __repr__(self) -> str:
@@ -37,7 +41,7 @@ class Described:
         Raises:
             TypeError: if an argument is not kept in an attribute of its name.
         """
-        names = inspect.signature(type(self)).parameters
+        names = _argument_names(self)
         missing = [name for name in names if not hasattr(self, name)]
         if missing:
             raise TypeError(
@@ -53,6 +57,19 @@ class Described:
 
     def __hash__(self) -> int:
         return hash(repr(self))
+
+
+def _argument_names(described: Described) -> list[str]:
+    names: list[str] = []
+    passed_on: list[str] = []
+    for base in type(described).__mro__[: type(described).__mro__.index(Described)]:
+        if "__init__" in vars(base):
+            _, *parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            passed_on = [p.name for p in parameters if p.kind in _ANY_NUMBER and not hasattr(described, p.name)]
+            names += [p.name for p in parameters if p.name not in passed_on]
+            if not passed_on:
+                break
+    return list(dict.fromkeys(names + passed_on))
 
 
 def describe(value: object) -> str:

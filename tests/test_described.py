@@ -212,3 +212,46 @@ class Forgetful(Described):
 def test_an_argument_that_is_not_kept_is_named() -> None:
     with pytest.raises(TypeError, match=r"Forgetful .*none for window, share: set self\.window, self\.share"):
         repr(Forgetful(1, 2.0, 3.0))
+
+
+class Slower(Forgetful):
+    def __init__(self, factor: float, *args: float, **kwargs: float) -> None:
+        super().__init__(*args, **kwargs)
+        self.factor = factor
+
+
+class Attentive(Forgetful):
+    def __init__(self, kept: int) -> None:
+        super().__init__(kept, 1.0, 2.0)
+
+
+class Passing(Attentive):
+    def __init__(self, factor: float, *args: int, **kwargs: int) -> None:
+        super().__init__(*args, **kwargs)
+        self.factor = factor
+
+
+class Swallowing(Described):
+    def __init__(self, **options: int) -> None:
+        self._options = options
+
+
+class Keeping(Described):
+    def __init__(self, **options: int) -> None:
+        self.options = options
+
+
+def test_arguments_that_are_passed_on_are_those_of_the_next_constructor() -> None:
+    assert repr(Passing(2.0, kept=3)) == repr(Passing(2.0, 3)) == "Passing(factor=2.0, kept=3)"
+    assert Passing(2.0, 3) != Passing(2.0, 4)
+
+
+def test_an_argument_that_is_passed_on_and_not_kept_is_named() -> None:
+    with pytest.raises(TypeError, match=r"Slower .*none for window, share: set"):
+        repr(Slower(0.5, 1, 2.0, 3.0))
+
+
+def test_arguments_of_any_name_are_kept_together_or_named() -> None:
+    assert repr(Keeping(a=1)) == "Keeping(options={'a': 1})"
+    with pytest.raises(TypeError, match=r"none for options: set self\.options"):
+        repr(Swallowing(a=1))

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
+from lightning_async.described import Described
 from lightning_async.simulation import Cluster, SimulatedCluster, Step
 
 Gradient: TypeAlias = Sequence[Tensor | None]
@@ -21,7 +22,7 @@ Direction: TypeAlias = Gradient | tuple[Gradient, Gradient]
 _Steps: TypeAlias = Callable[[Any, Cluster], Iterator[Step]]
 
 
-class Method(ABC):
+class Method(Described, ABC):
     """A server algorithm.
 
     A subclass writes two things. `steps` is the schedule: who computes what, when, and what of it is used, as a
@@ -30,6 +31,9 @@ class Method(ABC):
 
     `steps` always begins at time 0: whatever cluster it is given, it runs on a fresh run of it, so that a cluster
     object can be used any number of times.
+
+    Constructor arguments are kept in attributes of their names: a method is shown and compared by them, and a run is
+    only resumed with one that compares equal.
 
     Example:
         >>> from lightning_async.methods import ASGD
@@ -156,10 +160,6 @@ class Method(ABC):
                 f"bytes_per_coordinate) before method.steps(cluster)"
             )
         return 0.0
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if not name.startswith("_"))
-        return f"{type(self).__name__}({arguments})"
 
     def state_dict(self) -> dict[str, Any]:
         """Tensor state that outlives a step; empty for most methods."""

@@ -97,6 +97,7 @@ class LocalSGDStrategy(ScheduledStrategy):
             )
         method.check_cluster(cluster)
         check_resumable(method)
+        self._fingerprint()  # what does not tell its arguments is refused before there is work to lose
         self.local: LocalTraining | None = None
         """The replicas and their schedule; None before a fit."""
         self._validated_over: int | None = None  # the replica that the average took the place of

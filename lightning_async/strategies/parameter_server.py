@@ -86,6 +86,7 @@ class ParameterServerStrategy(ScheduledStrategy):
                 f"method must be a server method such as ASGD() or ClippedASGD(clip=1.0), got {method!r}; methods that "
                 f"train replicas belong to LocalSGDStrategy"
             )
+        self._fingerprint()  # what does not tell its arguments is refused before there is work to lose
         self.server: ParameterServer | None = None
         """The iterate, its past versions and the schedule; None before a fit."""
         self._position = 0

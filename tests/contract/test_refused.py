@@ -25,7 +25,7 @@ from lightning_async.methods import (
     RennalaSGD,
     RingleaderASGD,
 )
-from lightning_async.simulation import BernoulliStragglers, FixedTimes, NoArrivalError
+from lightning_async.simulation import BernoulliStragglers, FixedTimes, NoArrivalError, WorkerTimes
 from lightning_async.strategies import LocalSGDStrategy
 
 
@@ -326,3 +326,31 @@ def test_data_without_a_sample() -> None:
 def test_fewer_samples_than_a_mini_batch_that_are_dropped() -> None:
     few = DataLoader(torch.zeros(3, 2), batch_size=4, drop_last=True)
     refused(r"3 samples, fewer than batch_size=4, and drop_last=True.*batch_size=3 or less", data=few, error=ValueError)
+
+
+class HidesItsExponent(ASGD):
+    def __init__(self, exponent: float) -> None:
+        super().__init__()
+        self._power = exponent
+
+
+class HidesItsDuration(WorkerTimes):
+    def __init__(self, num_workers: int, hours: float) -> None:
+        self.num_workers = num_workers
+        self.constant = (hours,) * num_workers
+
+    def sampler(self, seed: int):
+        return FixedTimes(self.constant).sampler(seed)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: ParameterServerStrategy(HidesItsExponent(2.0), uneven_cluster()), "exponent"),
+        (lambda: ParameterServerStrategy(ASGD(), SimulatedCluster(HidesItsDuration(2, 0.5))), "hours"),
+        (lambda: LocalSGDStrategy(LocalSGD(1.0), SimulatedCluster(HidesItsDuration(2, 0.5))), "hours"),
+    ],
+)
+def test_a_method_or_worker_times_that_a_checkpoint_could_not_tell(make, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"kept in an attribute .*self\.{name} in __init__"):
+        make()

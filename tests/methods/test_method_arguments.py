@@ -19,7 +19,7 @@ from lightning_async.methods import (
     RingleaderASGD,
     RingmasterASGD,
 )
-from lightning_async.simulation import PowerTimes, SimulatedCluster
+from lightning_async.simulation import FixedTimes, PowerTimes, SimulatedCluster
 
 
 @pytest.mark.parametrize("clip", [0, 0.0, -1.0, math.nan, "1", None, True])
@@ -82,7 +82,7 @@ def test_the_default_concurrency_is_not_known_before_the_schedule_has_begun() ->
 @pytest.mark.parametrize(
     ("method", "shown"),
     [
-        (ClippedASGD(1), "ClippedASGD(dispatch='finisher', clip=1.0)"),
+        (ClippedASGD(1), "ClippedASGD(clip=1.0, dispatch='finisher')"),
         (RingmasterASGD("adaptive", stops=False), "RingmasterASGD(threshold='adaptive', stops=False)"),
         (MinibatchSGD(), "MinibatchSGD()"),
         (MaleniaSGD(4), "MaleniaSGD(target=4.0)"),
@@ -91,6 +91,14 @@ def test_the_default_concurrency_is_not_known_before_the_schedule_has_begun() ->
 )
 def test_the_repr_of_a_method_is_its_arguments(method: object, shown: str) -> None:
     assert repr(method) == shown
+
+
+def test_methods_are_equal_when_their_arguments_are_whatever_they_have_done_since() -> None:
+    used = RingleaderASGD()
+    next(used.steps(SimulatedCluster(FixedTimes([1.0, 2.0]))))
+    assert used == RingleaderASGD()
+    assert ClippedASGD(1.0) != ClippedASGD(2.0)
+    assert ClippedASGD(1.0) != ASGD()
 
 
 def test_a_state_is_not_taken_by_a_method_that_has_none() -> None:
