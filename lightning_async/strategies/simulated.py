@@ -13,6 +13,7 @@ from lightning.pytorch.accelerators import Accelerator
 from lightning.pytorch.core.hooks import DataHooks
 from lightning.pytorch.plugins import CheckpointIO, Precision, TorchCheckpointIO
 from lightning.pytorch.strategies import SingleDeviceStrategy
+from lightning.pytorch.utilities.types import LRSchedulerConfig
 from torch import Tensor
 from torch.optim import Optimizer
 from typing_extensions import override
@@ -131,8 +132,18 @@ class SimulatedStrategy(SingleDeviceStrategy):
 
     @override
     def setup_optimizers(self, trainer: Trainer) -> None:
-        self.optimizers, self.lr_scheduler_configs = self._optimizer_choice.configure(self._module)
-        check_optimized(self.optimizers[0], self._module)
+        self.optimizers, self.lr_scheduler_configs = self.make_optimizers(self._module)
+
+    def make_optimizers(self, module: LightningModule) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
+        """The one optimizer of a run of the module, in a list as Lightning has it, and its schedulers.
+
+        Raises:
+            MisconfigurationException: with what to do instead, if the module and the strategy make none, several, or
+                one that cannot train the module.
+        """
+        optimizers, schedulers = self._optimizer_choice.configure(module)
+        check_optimized(optimizers[0], module)
+        return optimizers, schedulers
 
     @override
     def process_dataloader(self, dataloader: Any) -> Any:

@@ -15,6 +15,7 @@ from tests.cli.conftest import RECIPE
 from tests.cli.stored import results, rows
 
 Write = Callable[..., Path]
+OVERLAYS = Path(__file__).parents[2] / "configs" / "methods"
 
 
 def test_failed_and_diverged_runs_are_shown_and_failed_ones_tried_again(
@@ -110,7 +111,7 @@ def test_a_configuration_that_cannot_be_built_stops_the_comparison_before_it_sta
 def test_every_replica_method_runs_on_the_cluster_of_the_comparison(
     tmp_path: Path, write_comparison: Write, name: str, steps: int
 ) -> None:
-    overlay = Path(__file__).parents[2] / "configs" / "methods" / f"{name}.yaml"
+    overlay = OVERLAYS / f"{name}.yaml"
     cluster = {
         "times": {"class_path": "lightning_async.simulation.FixedTimes", "init_args": {"times": [1.0, 2.0]}},
         "link": {"class_path": "lightning_async.simulation.Link", "init_args": {"latency": 2.0}},
@@ -126,6 +127,13 @@ def test_every_replica_method_runs_on_the_cluster_of_the_comparison(
 
 
 STRATEGY = "trainer.strategy.init_args"
+
+
+def own(module: str, **arguments: Any) -> dict[str, Any]:
+    """A module of the tiny recipe's that brings its own optimizer."""
+    return {"overrides": {"model": {"class_path": f"tiny_recipe.{module}", "init_args": arguments}, "optimizer": None}}
+
+
 NEVER = {
     "class_path": "lightning_async.simulation.FixedTimes",
     "init_args": {"times": [float("inf"), float("inf")]},
@@ -166,6 +174,11 @@ NOBODY = {"class_path": "lightning_async.simulation.TwoSpeedTimes", "init_args":
             {"methods": {"local_sgd": {"overrides": {"method.compute_windw": 1.0}}}},
             "not usable: method: LocalSGD takes no 'compute_windw'; did you mean 'compute_window'?",
         ),
+        (
+            {"methods": {"muon": {"config": str(OVERLAYS / "ringmaster_muon.yaml")}}, **own("Scheduled")},
+            "returns a scheduler, which belongs to the opt",
+        ),
+        (own("AllFrozen"), "no parameter of AllFrozen is trainable"),
         ({"overrides": {"trainer.nope": 1}}, "not usable: Group 'trainer' does not accept option 'nope'\n"),
     ],
 )
@@ -182,6 +195,15 @@ def test_what_no_run_could_do_is_refused_in_a_line_before_any_run(
     assert message in told
     assert told.count("\n") == 1
     assert not list((tmp_path / "out").glob("runs/*"))
+
+
+def test_a_module_that_needs_its_data_to_make_its_scheduler_is_not_refused(
+    tmp_path: Path, write_comparison: Write
+) -> None:
+    changes = own("Scheduled", by_data=True)
+    comparison = write_comparison(tmp_path, seeds=[0], methods={"asgd": None}, **changes)
+    assert main(["compare", str(comparison), "--output", str(tmp_path / "out")]) == 0
+    assert [row["status"] for row in rows(tmp_path / "out")] == ["finished"]
 
 
 @pytest.mark.parametrize("key", ["optimizer.lr", "optimizer.init_args.lr"])

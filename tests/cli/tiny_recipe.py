@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -37,6 +38,27 @@ class TinyModule(LightningModule):
 
     def test_step(self, batch: list[Tensor], batch_idx: int) -> None:
         self.log("test/loss", self.error(batch))
+
+
+class Scheduled(TinyModule):
+    """Returns a scheduler, and if asked to, one that needs to know how much data there are."""
+
+    def __init__(self, by_data: bool = False) -> None:
+        super().__init__()
+        self.by_data = by_data
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        optimizer = torch.optim.SGD(self.parameters(), 0.05)
+        total = len(self.trainer.datamodule.train_dataloader()) if self.by_data else 100
+        return [optimizer], [torch.optim.lr_scheduler.LinearLR(optimizer, total_iters=total)]
+
+
+class AllFrozen(TinyModule):
+    """Has nothing to train."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requires_grad_(False)
 
 
 class OtherNames(TinyModule):

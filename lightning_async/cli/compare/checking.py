@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import LightningModule
 from torch.nn.parameter import is_lazy
 
 from lightning_async.cli.compare.plan import Run
 from lightning_async.cli.training import TrainingCLI
 from lightning_async.strategies import LocalSGDStrategy, ParameterServerStrategy
-from lightning_async.strategies.checks import check_trainer
+from lightning_async.strategies.checks import check_not_frozen, check_trainer
 from lightning_async.strategies.replica_checks import check_replica_trainer
 
 
@@ -32,10 +34,14 @@ def check(run: Run) -> None:
             )
         if isinstance(strategy, ParameterServerStrategy):
             check_trainer(cli.trainer, cli.model, strategy.method)
-            _check_first_step(strategy, cli, run.budget)
         elif isinstance(strategy, LocalSGDStrategy):
             check_replica_trainer(cli.trainer, cli.model, strategy.method)
-            _check_first_step(strategy, cli, run.budget)
+        else:
+            return
+        if _is_made(cli.model):
+            check_not_frozen(cli.model)
+            _check_first_step(strategy, cli.model, run.budget)
+            _check_optimizers(strategy, cli)
 
 
 @contextmanager
@@ -54,10 +60,26 @@ def _quiet() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-def _check_first_step(strategy: ParameterServerStrategy | LocalSGDStrategy, cli: TrainingCLI, budget: float) -> None:
-    parameters = [p for p in cli.model.parameters() if p.requires_grad]
-    if not parameters or any(map(is_lazy, parameters)):
-        return  # the model is made when training starts, so that the size of a message is not known before
+def _is_made(module: LightningModule) -> bool:
+    """Whether the parameters are there already, and not only when training starts."""
+    parameters = list(module.parameters())
+    return bool(parameters) and not any(map(is_lazy, parameters))
+
+
+def _check_optimizers(strategy: ParameterServerStrategy | LocalSGDStrategy, cli: TrainingCLI) -> None:
+    cli.model.trainer = cli.trainer
+    try:
+        strategy.make_optimizers(cli.model)
+    except MisconfigurationException:
+        raise
+    except Exception:
+        return  # it may need what is there in training only, such as the data; what is wrong then is said there
+
+
+def _check_first_step(
+    strategy: ParameterServerStrategy | LocalSGDStrategy, module: LightningModule, budget: float
+) -> None:
+    parameters = [p for p in module.parameters() if p.requires_grad]
     size = sum(p.numel() for p in parameters)
     strategy.method.bind(size, sum(p.numel() * p.element_size() for p in parameters) / size)
     if isinstance(strategy, LocalSGDStrategy):
