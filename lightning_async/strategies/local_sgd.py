@@ -162,6 +162,12 @@ class LocalSGDStrategy(ScheduledStrategy):
         if not super()._continues(engine) or not all(map(torch.equal, average, engine.parameters)):
             rank_zero_warn("the weights were changed since the last fit: all replicas begin anew, at logical time 0")
             return False
+        if [p.stride() for p in engine.parameters] != engine.replicas.flat.strides:
+            rank_zero_warn(
+                "the parameters lie in memory in another order than in the last fit, perhaps after a "
+                "module.to(memory_format=...): the run continues in the order that it began with. Make a new strategy "
+                "for all replicas to begin anew in the new order."
+            )
         engine.replicas.attach(self.optimizers[0])
         return True
 

@@ -154,3 +154,17 @@ def test_a_second_fit_of_other_weights_begins_anew(classifier, images, quiet):
     with pytest.warns(UserWarning, match="weights were changed"):
         trainer.fit(module, images())
     assert trainer.strategy.local.completed == 1
+
+
+def test_a_second_fit_of_weights_that_lie_in_another_order_says_that_it_keeps_the_first_one(classifier, images, quiet):
+    module = classifier("sgd")
+    weight = module.network[5].weight
+    trainer = quiet(strategy=_strategy(METHODS["loscar"]()), max_steps=9)
+    trainer.fit(module, images())
+    before = weight.stride()
+    weight.data = weight.data.t().contiguous().t()
+    trainer.fit_loop.epoch_loop.max_steps = 10
+    with pytest.warns(UserWarning, match="lie in memory in another order than in the last fit"):
+        trainer.fit(module, images())
+    assert weight.stride() == before
+    assert trainer.strategy.local.completed == 10
