@@ -31,7 +31,8 @@ class LogicalTimeMonitor(Callback):
     * `discarded`: jobs refused or stopped, and `nonfinite`: gradients left out, both in total;
     * `utilization`: worker time spent on jobs that were used, over n times the logical time elapsed, in total;
     * `busy`: worker time spent on any job, over n times the logical time elapsed, in total;
-    * what the method has to say (`Method.metrics`), as `bits_sent` of gradient coding.
+    * `bits_sent` by all workers together: of every gradient in full, used or not, unless the method counts its own;
+    * what the method has to say (`Method.metrics`), as `relative_error` of gradient coding.
 
     With replicas, over completed rounds: `rounds`; `bytes/round`, of the last one, `bytes/total` and `bits_sent`, by
     all workers together; `time/hidden`, of messages that workers computed through, and `time/idle`, both the mean over
@@ -109,7 +110,7 @@ class LogicalTimeMonitor(Callback):
 
     def _of_server(self, server: ParameterServer, step: Step) -> dict[str, float]:
         values = {"discarded": float(server.discarded), "nonfinite": float(server.nonfinite)}
-        values |= server.method.metrics(step)
+        values |= server.metrics(step)
         if self._delays.count:
             values["delay/mean"] = self._delays.total / self._delays.count
             values["delay/max"] = float(self._delays.largest)

@@ -90,6 +90,9 @@ class ParameterServer:
         """Jobs refused or stopped up to the last step that has been made."""
         self.nonfinite = 0
         """Gradients left out because they were not finite or missing."""
+        self.arrived = 0
+        """Gradients that workers have sent, used or not, up to the last step that has been made."""
+        self._arrived_by_next = 0
 
     def next_step(self) -> Step:
         """The step that comes next. It stays the same until `after_update`; asking for it computes no gradient.
@@ -110,6 +113,7 @@ class ParameterServer:
                     raise
                 self._replay()
                 return self.next_step()
+            self._arrived_by_next = self.cluster.arrived  # later the cluster may be further ahead
         return self._pending
 
     @property
@@ -230,6 +234,15 @@ class ParameterServer:
         self.completed += 1
         self.logical_time = step.time
         self.discarded += step.discarded
+        self.arrived = self._arrived_by_next
+
+    def metrics(self, step: Step) -> dict[str, float]:
+        """What loggers are told about the last step, by name: `bits_sent`, and what the method has to say.
+
+        `bits_sent` are those of all gradients that workers have sent, in full, unless the method counts its own.
+        """
+        sent = 8.0 * self.arrived * self.method.message_bytes(self.cluster)
+        return {"bits_sent": sent, **self.method.metrics(step)}
 
     def fast_forward(self, steps: int) -> None:
         """Replay the schedule, without gradients, until `steps` steps have been made."""

@@ -79,6 +79,8 @@ class SimulatedCluster:
         self._queues: dict[int, deque[Job]] = {}
         self._dispatched = [0] * n
         self._idle = 0.0  # time that workers have spent without a job, all together
+        self.arrived = 0
+        """Number of jobs that have arrived."""
 
     @property
     def num_workers(self) -> int:
@@ -226,6 +228,7 @@ class SimulatedCluster:
         self.now = time
         job = self._running[worker]
         self._running[worker] = None
+        self.arrived += 1
         if self._queues:
             self._begin_queued(worker)
         return _new_tuple(Arrival, (time, worker, job))

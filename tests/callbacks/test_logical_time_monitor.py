@@ -22,6 +22,7 @@ from lightning_async.strategies import ParameterServerStrategy
 from tests.callbacks.training import Memory, Regression, SaveAt, step_times, trainer_of
 
 TIMES = FixedTimes([1.0, 2.5, 3.3])
+GRADIENT = 32 * 21  # bits, of the 21 parameters of Regression
 
 
 def rows_of(*callbacks: Callback, steps: int = 12, every: int = 1, **kwargs: Any) -> list[dict[str, float]]:
@@ -60,6 +61,7 @@ def vanilla_account(times: list[float], count: int) -> list[dict[str, float]]:
                 "nonfinite": 0.0,
                 "utilization": useful / (len(times) * time),
                 "busy": 1.0,
+                "bits_sent": GRADIENT * (step + 1),
             }
         )
     return account
@@ -95,6 +97,7 @@ def test_every_number_of_minibatch_sgd() -> None:
                 "nonfinite": 0.0,
                 "utilization": (1.0 + 2.5 + 3.3) / (3 * 3.3),
                 "busy": (1.0 + 2.5 + 3.3) / (3 * 3.3),
+                "bits_sent": GRADIENT * 3 * (k + 1),
             }
             for k in range(4)
         ]
@@ -114,6 +117,7 @@ def test_every_number_of_rennala_sgd_with_stops() -> None:
                 "nonfinite": 0.0,
                 "utilization": (1.0 + 1.0 + 2.5) / (3 * 2.5),
                 "busy": 1.0,
+                "bits_sent": GRADIENT * 3 * (k + 1),  # what is stopped is not sent
             }
             for k in range(3)
         ]
@@ -130,6 +134,7 @@ def test_refused_work_counts_as_busy_and_not_as_used() -> None:
         assert row["utilization"] == pytest.approx(used / (3 * schedule[k].time))
         assert row["discarded"] == sum(step.discarded for step in schedule[: k + 1])
         assert row["busy"] == pytest.approx(1.0)
+        assert row["bits_sent"] == GRADIENT * (k + 1 + row["discarded"])  # what is refused has been sent
     assert rows[-1]["discarded"] > 0
     assert rows[-1]["utilization"] < 0.9
 

@@ -26,7 +26,7 @@ from tests.cli.stored import rows
 Write = Callable[..., Path]
 BITS = Axis("bits_sent", "bits")
 CODING = {"code": "interval", "bits": 20, "quantizer": "dither", "decoder": "own", "partitions": 3}
-AXES = {"steps": "updates", "bits_sent": "bits"}
+AXES = {"steps": "updates", "bits_sent": "bits", "rounds": "merges"}
 pytestmark = pytest.mark.xdist_group("comparison on axes")  # it is run once, by the process that looks at it
 
 
@@ -91,7 +91,7 @@ def test_counters_survive_the_checkpoint_and_the_file() -> None:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, write_comparison: Write, configs: Path) -> tuple[Path, Path]:
-    """Gradient coding, local training and a method that counts no bits, on two axes beside logical time."""
+    """Gradient coding, local training and a method without rounds, on three axes beside logical time."""
     folder = tmp_path_factory.mktemp("axes")
     for name, below, method, arguments in (
         ("coding", "asgd", "GradientCoding", CODING),
@@ -122,7 +122,7 @@ def result(folder: Path, row: dict[str, str]) -> dict[str, Any]:
     return dict(json.loads((folder / "runs" / row["run"] / "result.json").read_text()))
 
 
-@pytest.mark.parametrize("method", ["coding", "loscar"])
+@pytest.mark.parametrize("method", ["coding", "loscar", "asgd"])
 def test_bits_are_counted_up_to_every_evaluation(finished: tuple[Path, Path], method: str) -> None:
     for row in rows(finished[1]):
         if row["method"] == method:
@@ -145,11 +145,11 @@ def test_the_place_of_arrival_is_that_of_the_evaluation_that_arrives(finished: t
 
 def test_tables_and_figures_are_written_for_every_axis(finished: tuple[Path, Path]) -> None:
     text = (finished[1] / "report.md").read_text()
-    for unit, name in (("updates", "curves_steps"), ("bits", "curves_bits_sent")):
+    for unit, name in (("updates", "curves_steps"), ("bits", "curves_bits_sent"), ("merges", "curves_rounds")):
         assert f"In {unit}:" in text
         assert f"![Curves against {unit}]({name}.png)" in text
         assert (finished[1] / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert "| asgd | not reported |" in text.split("In bits:")[1]
+    assert "| asgd | not reported |" in text.split("In merges:")[1]
 
 
 def test_what_was_not_run_is_told_from_what_is_not_reported(tmp_path: Path, write_comparison: Write) -> None:
@@ -222,4 +222,5 @@ def test_runs_of_some_methods_are_reported_without_the_axis_of_the_others(
     output = tmp_path / "out"
     assert main(["compare", str(finished[0]), "--output", str(output), "--only", "asgd"]) == 0
     assert (output / "report.md").is_file()
-    assert not (output / "curves_bits_sent.png").exists()
+    assert (output / "curves_bits_sent.png").exists()
+    assert not (output / "curves_rounds.png").exists()

@@ -23,6 +23,7 @@ class NaiveCluster:
     def __init__(self, times: WorkerTimes, seed: int = 0) -> None:
         self.duration = times.sampler(seed)
         self.now = self.busy = 0.0
+        self.arrived = 0
         self.dispatched = [0] * times.num_workers
         self.lines: list[list[tuple[int, int]]] = [[] for _ in self.dispatched]  # (version, number), oldest first
         self.ends = [math.inf] * times.num_workers
@@ -50,6 +51,7 @@ class NaiveCluster:
             return None
         self.busy += sum(map(bool, self.lines)) * (self.ends[worker] - self.now)
         self.now = self.ends[worker]
+        self.arrived += 1
         version, number = self.lines[worker].pop(0)
         self._begin(worker)
         return self.now, (worker, version, number)

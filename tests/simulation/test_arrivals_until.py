@@ -33,6 +33,7 @@ def test_a_deadline_gives_the_arrivals_of_a_search_through_lists(
         assert [(arrival.time, arrival.job[:3]) for arrival in cluster.arrivals_until(until)] == expected
         assert cluster.now == until
         assert cluster.busy_time == pytest.approx(naive.busy, abs=1e-9)
+        assert cluster.arrived == naive.arrived
         if cancels:
             cluster.cancel_all()
             for worker in range(times.num_workers):

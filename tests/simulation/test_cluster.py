@@ -54,6 +54,7 @@ def test_any_sequence_of_operations_gives_the_arrivals_of_a_search_through_lists
             assert arrival.worker == arrival.job.worker
         assert cluster.now == naive.now
         assert cluster.busy_time == pytest.approx(naive.busy, abs=1e-9)
+        assert cluster.arrived == naive.arrived
 
 
 @settings(max_examples=50)

@@ -103,9 +103,9 @@ class History(Callback):
             self._loss_sum = self._loss_sum + loss.detach().double()
             self._loss_count += 1
         strategy = trainer.strategy
-        if isinstance(strategy, ParameterServerStrategy) and strategy.last_step is not None:
+        if isinstance(strategy, ParameterServerStrategy) and strategy.server and strategy.last_step is not None:
             # Now, as a run that is resumed between a step and its evaluation has forgotten the step.
-            self._counted = strategy.method.metrics(strategy.last_step)
+            self._counted = strategy.server.metrics(strategy.last_step)
         now = time.monotonic()
         if self._report is not None and now - self._reported >= _REPORT_INTERVAL:
             self._reported = now
