@@ -41,7 +41,7 @@ class BufferReplicas:
 
     def __init__(self, module: nn.Module | None, num_replicas: int) -> None:
         self._buffers: list[_Buffer] = []
-        self._average: list[Tensor] = []  # what the module has been given, while it has the average
+        self._average: list[Tensor] = []  # what the module has, or has been given, while it has no replica's
         seen: set[int] = set()
         for path, owner in module.named_modules() if module is not None else ():
             for name, tensor in owner._buffers.items():
@@ -50,6 +50,7 @@ class BufferReplicas:
                     _check_average(f"{path}.{name}" if path else name, tensor.data)
                     values = tensor.data.unsqueeze(0).repeat(num_replicas, *[1] * tensor.ndim)
                     self._buffers.append(_Buffer(owner, name, values, values.unbind()))
+                    self._average.append(tensor.data.clone())
 
     def enter(self, replica: int) -> None:
         """Let the module have the buffers of one replica."""
@@ -77,10 +78,10 @@ class BufferReplicas:
             buffer.current.data = average.clone()
 
     def take_over_average(self) -> None:
-        """Let every replica have what has been written into the average, such as a count of validations."""
+        """Let every replica have what was written before the first entered, or into the average, as by validation."""
         for buffer, average in zip(self._buffers, self._average):  # noqa: B905  empty while the module has a replica
             current = buffer.current.to(average.device)
-            if not _same(current, average):
+            if not same(current, average):
                 buffer.values.copy_(current.expand_as(buffer.values))
                 average.copy_(current)
 
@@ -94,8 +95,17 @@ class BufferReplicas:
         return [buffer.values for buffer in self._buffers]
 
     def load_state_dict(self, state: Sequence[Tensor]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore what `state_dict` returned.
+
+        Raises:
+            ValueError: if it is of another number of replicas, or of other buffers.
+        """
         for buffer, values in zip(self._buffers, state, strict=True):
+            if values.shape != buffer.values.shape:
+                raise ValueError(
+                    f"buffer {buffer.name!r} of replicas is of shape {tuple(values.shape)} instead of "
+                    f"{tuple(buffer.values.shape)}"
+                )
             buffer.values.copy_(values)
 
 
@@ -112,8 +122,9 @@ def _check_average(name: str, tensor: Tensor) -> None:
         ) from error
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
-    return bool(((a == b) | ((a != a) & (b != b))).all())  # NaN is what NaN was
+def same(a: Tensor, b: Tensor) -> bool:
+    """Whether all entries are equal; NaN is what NaN was."""
+    return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def _average(values: Tensor) -> Tensor:

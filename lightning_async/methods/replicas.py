@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lightning_async.methods.buffer_replicas import BufferReplicas
+from lightning_async.methods.buffer_replicas import BufferReplicas, same
 from lightning_async.methods.flat import FlatReplicas
 from lightning_async.methods.parameters import check_distinct, check_floating
 
@@ -24,7 +24,8 @@ class Replicas:
 
     What stands in the parameters at the start is where all replicas begin, and how it lies in memory is how all of them
     do. From then on the parameters are views: of one replica, or of the average model, which is made when it is asked
-    for and given up when a replica enters.
+    for and given up when a replica enters. What is written into a replica belongs to it; a parameter that is written
+    while no replica is in place, before the first has entered or into the average, is so in all replicas.
 
     Args:
         parameters: the trainable parameters.
@@ -77,18 +78,46 @@ class Replicas:
         self._states[self.last] = self.optimizer.state
 
     def _take_over(self) -> None:
-        """Write what parameters were made to hold in place of a replica, as by `p.data = ...`, into the replica."""
-        if isinstance(self.in_place, int):
-            for p, view in zip(self.parameters, self.flat.views(self.in_place)):  # noqa: B905  as in enter
-                if p.data_ptr() != view.data_ptr():
-                    view.copy_(p.data)
-                    p.data = view
+        """Keep what has been written: into the replica that is in place by `p.data = ...`, or while none was.
+
+        Raises:
+            RuntimeError: if a parameter was made to hold a tensor of another shape or dtype.
+        """
+        if not isinstance(self.in_place, int):
+            self._take_over_for_all()
+            return
+        for index, (p, view) in enumerate(zip(self.parameters, self.flat.views(self.in_place))):  # noqa: B905  as in enter
+            if p.data_ptr() != view.data_ptr():
+                self._check_kind(index)
+                view.copy_(p.data)
+                p.data = view
+
+    def _take_over_for_all(self) -> None:
+        """Let all replicas have parameters that do not hold what they were given any more, the average or the start."""
+        given = self.flat.split(self.flat.mean() if self.in_place == "average" else self.flat.rows[0])
+        for index, (p, before) in enumerate(zip(self.parameters, given, strict=True)):
+            self._check_kind(index)
+            if not same(p.data, before):
+                for replica in range(len(self.flat.rows)):
+                    self.flat.views(replica)[index].copy_(p.data)
+
+    def _check_kind(self, index: int) -> None:
+        now, kept = self.parameters[index].data, self.flat.views(0)[index]
+        if now.shape != kept.shape or now.dtype != kept.dtype or now.device != kept.device:
+            raise RuntimeError(
+                f"parameter {index} was of shape {tuple(kept.shape)} in {kept.dtype} on {kept.device}, and now holds a "
+                f"tensor of shape {tuple(now.shape)} in {now.dtype} on {now.device}: replicas keep what they began "
+                f"with. Change it before the fit, or in between two"
+            )
 
     def enter_average(self) -> None:
         """Let parameters and buffers hold the average model; the optimizer's state stays as it is."""
         if self.in_place == "average":
             return
         self._take_over()
+        self._give_average()
+
+    def _give_average(self) -> None:
         for p, view in zip(self.parameters, self.flat.split(self.flat.mean()), strict=True):
             p.data = view
         self.buffers.enter_average()
@@ -117,11 +146,22 @@ class Replicas:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned.
+        """Restore what `state_dict` returned, whatever has been written into the parameters before.
 
         The order of the memory is restored as well: messages and methods have states in it, and how sums are rounded
         depends on it.
+
+        Raises:
+            ValueError: if it is of another number of replicas, or of other parameters or buffers.
         """
+        kept, shape = state["parameters"], (len(self.flat.rows), self.flat.num_coordinates)
+        if kept.shape != shape:
+            raise ValueError(f"parameters of replicas are of shape {tuple(kept.shape)} instead of {shape}")
+        if len(state["optimizers"]) != len(self.flat.rows) or not 0 <= state["last"] < len(self.flat.rows):
+            raise ValueError(
+                f"there are {len(state['optimizers'])} optimizer states, and replica {state['last']} was the last, of "
+                f"{len(self.flat.rows)}"
+            )
         before = self.flat.strides
         # Before it was saved, it was always that of contiguous tensors.
         strides = state.get("strides", [torch.empty(p.shape, device="meta").stride() for p in self.parameters])
@@ -143,6 +183,8 @@ class Replicas:
             self._states[replica] = self.optimizer.state
         self.last = state["last"]
         self.optimizer.state = self._states[self.last]
+        if not isinstance(self.in_place, int):
+            self._give_average()
 
 
 def _copied(state: _State) -> _State:

@@ -93,6 +93,7 @@ class ParameterServer:
         self.arrived = 0
         """Gradients that workers have sent, used or not, up to the last step that has been made."""
         self._arrived_by_next = 0
+        self._updating = False
 
     def next_step(self) -> Step:
         """The step that comes next. It stays the same until `after_update`; asking for it computes no gradient.
@@ -219,6 +220,7 @@ class ParameterServer:
 
     def before_update(self) -> None:
         """The newest iterate is about to change. The direction of the step cannot be asked for any more."""
+        self._updating = True
         self.versions.preserve(self.completed, self.method.max_delay(self.completed + 1))
 
     def after_update(self) -> None:
@@ -230,7 +232,7 @@ class ParameterServer:
         step = self._pending or self.next_step()
         if step is self._late:
             raise RuntimeError(f"no step is made by the horizon, {self._horizon}: set `horizon` to a later time first")
-        self._pending = None
+        self._pending, self._updating = None, False
         self.completed += 1
         self.logical_time = step.time
         self.discarded += step.discarded
@@ -257,6 +259,7 @@ class ParameterServer:
         """
         return {
             "completed": self.completed,
+            "updating": self._updating,
             "nonfinite": self.nonfinite,
             "versions": self.versions.state_dict(),
             "method": self.method.state_dict(),
@@ -267,9 +270,15 @@ class ParameterServer:
 
         Raises:
             RuntimeError: if this server has made a step already: a schedule cannot be turned back.
+            ValueError: if the state was taken in the middle of an update, which needed iterates are dropped in.
         """
         if self.completed:
             raise RuntimeError(f"a state is loaded before the first step, and this server has made {self.completed}")
+        if state.get("updating"):
+            raise ValueError(
+                f"it was written in the middle of step {state['completed']}, by an exception in the optimizer or in "
+                f"on_before_optimizer_step, when past iterates which the step is made of had been dropped"
+            )
         self.fast_forward(state["completed"])
         self.nonfinite = state["nonfinite"]
         self.versions.load_state_dict(state["versions"])

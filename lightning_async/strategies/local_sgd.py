@@ -39,8 +39,9 @@ class LocalSGDStrategy(ScheduledStrategy):
     the replica are swapped in by pointer. Hyper-parameters of the optimizer, and so schedulers, are shared.
 
     What is validated and saved, and what the module holds after a fit, is the average model: the mean of parameters and
-    floating-point buffers, the maximum of counters. What validation writes into buffers all replicas get. Otherwise the
-    module holds one replica, from `on_train_batch_start` on that whose step comes, until the next batch. A checkpoint
+    floating-point buffers, the maximum of counters. Otherwise the module holds one replica, from `on_train_batch_start`
+    on that whose step comes, until the next batch; callbacks see it still in `on_validation_start`. Parameters and
+    buffers that a hook writes before the first batch, or after a validation has begun, all replicas get. A checkpoint
     also holds, under one key, all replicas and what is needed to continue bit for bit; a plain Trainer can load it,
     with the average model.
 

@@ -11,6 +11,12 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
 
+_INSTEAD = (
+    "Resume from another checkpoint, or start a new run from the weights alone: load_from_checkpoint(path), and fit "
+    "without ckpt_path."
+)
+
+
 def check_saved_run(state: Any, key: str) -> None:
     """Refuse a state that does not say which run it belongs to.
 
@@ -60,19 +66,18 @@ def load_engine(load: Callable[[dict[str, Any]], None], state: dict[str, Any]) -
     """Load the state of a schedule.
 
     Raises:
-        MisconfigurationException: if a part of it is missing.
+        MisconfigurationException: if a part of it is missing, or does not belong to this run.
     """
     try:
         load(state)
     except KeyError as error:
         _damaged(f"its state has no {error}", error)
+    except ValueError as error:
+        raise MisconfigurationException(f"the checkpoint cannot be continued: {error}. {_INSTEAD}") from error
 
 
 def _damaged(what: str, cause: Exception | None = None) -> NoReturn:
-    raise MisconfigurationException(
-        f"the checkpoint is damaged or was edited: {what}. Resume from another checkpoint, or start a new run from the "
-        f"weights alone: load_from_checkpoint(path), and fit without ckpt_path."
-    ) from cause
+    raise MisconfigurationException(f"the checkpoint is damaged or was edited: {what}. {_INSTEAD}") from cause
 
 
 def warn_if_changed(before: Mapping[str, int | None], now: Mapping[str, int | None]) -> None:

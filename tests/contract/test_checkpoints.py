@@ -189,6 +189,20 @@ def test_a_run_goes_on_from_the_checkpoint_of_an_exception(name: str, tmp_path: 
     assert differences(outcome(whole), outcome(resumed)) == []
 
 
+class FailingUpdate(Classifier):
+    def on_before_optimizer_step(self, optimizer) -> None:
+        if self.trainer.global_step == 4:
+            raise KeyError("no luck today")
+
+
+def test_an_exception_in_the_middle_of_an_update_leaves_a_checkpoint_that_says_so(tmp_path: Path) -> None:
+    saving = OnExceptionCheckpoint(tmp_path, "failed")
+    with pytest.raises(KeyError, match="no luck"):
+        fit(strategy_of("asgd"), FailingUpdate(), max_steps=6, callbacks=[saving], enable_checkpointing=True)
+    with pytest.raises(MisconfigurationException, match=r"cannot be continued: .*in the middle of step 4, .*weights"):
+        fit(strategy_of("asgd"), max_steps=10, ckpt_path=tmp_path / "failed.ckpt")
+
+
 def test_no_state_of_an_earlier_run_reaches_a_checkpoint_of_weights_only(tmp_path: Path) -> None:
     saving = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=2, save_weights_only=True)
     fit(strategy_of("asgd"), callbacks=[saving], enable_checkpointing=True)

@@ -138,3 +138,80 @@ def test_the_module_holds_a_replica_after_a_validation(classifier, images, quiet
     strategy = LocalSGDStrategy(LocalSGD(4.0), SimulatedCluster(FixedTimes([1.0, 2.0])))
     quiet(strategy=strategy, max_epochs=1).fit(module, images(), images())
     assert module.held == strategy.last_step.jobs[0].worker
+
+
+@pytest.fixture
+def writing(classifier):
+    """A module that changes its weights and statistics in one hook, every time or the first time only."""
+
+    def make(hook, once=False):
+        module = classifier(dropout=0.0)
+        calls = []
+
+        def write(*args):
+            calls.append(args)
+            if len(calls) == 1 or not once:
+                with torch.no_grad():
+                    module.network[0].weight.mul_(0.9)
+                    module.network[5].bias.data = module.network[5].bias.data + 0.1
+                    module.network[1].running_mean.add_(0.3)
+
+        setattr(module, hook, write)
+        return module
+
+    return make
+
+
+_WRITING = [
+    ("on_fit_start", 0),
+    ("on_train_start", 0),
+    ("on_train_epoch_start", 0),
+    ("on_train_epoch_end", 0),
+    ("on_validation_epoch_end", 0),
+    ("on_validation_epoch_end", 2),
+    ("on_validation_end", 0),
+    ("on_validation_end", 2),
+]
+
+
+@pytest.mark.parametrize(("hook", "sanity"), _WRITING)
+def test_one_worker_keeps_what_any_hook_writes_as_a_plain_trainer_does(writing, images, quiet, hook, sanity):
+    ends = []
+    for strategy in ("auto", _strategy(times=(1.0,))):
+        module = writing(hook)
+        quiet(strategy=strategy, max_epochs=3, num_sanity_val_steps=sanity).fit(module, images(), images())
+        ends.append(module.state_dict())
+    assert all(torch.equal(*pair) for pair in zip(*(end.values() for end in ends), strict=True))
+
+
+@pytest.mark.parametrize("hook", ["on_train_start", "on_validation_end"])
+def test_a_parameter_that_is_written_while_no_replica_is_in_place_is_so_in_all_of_them(writing, images, quiet, hook):
+    class Still(LocalSGDStrategy):  # replicas as they are when the first step after the hook begins
+        def optimizer_step(self, optimizer, closure, model=None, **kwargs):
+            self.seen.append([p.clone() for p in self.replicas])
+            return super().optimizer_step(optimizer, closure, model, **kwargs)
+
+    strategy = Still(LOSCAR(0.5, compute_window=3.0), SimulatedCluster(FixedTimes([1.0, 3.0]), Link(2.0)))
+    strategy.seen = []
+    module = writing(hook, once=True)
+    start = [p.detach().clone() for p in module.parameters()]
+    quiet(strategy=strategy, max_epochs=2).fit(module, images(), images())
+    steps = len(images())
+    weight, bias = slice(0, 27), slice(-3, None)  # of the convolution, of the head
+    at = 0 if hook == "on_train_start" else steps
+    for replica in strategy.seen[at]:
+        assert torch.equal(replica[weight], strategy.seen[at][0][weight])
+        assert torch.equal(replica[bias], strategy.seen[at][0][bias])
+    if hook == "on_train_start":
+        assert torch.equal(strategy.seen[0][0][weight], 0.9 * start[0].flatten())
+    else:  # what was not written stays the replica's own
+        assert not torch.equal(strategy.seen[at][0][27:-3], strategy.seen[at][1][27:-3])
+
+
+def test_a_parameter_of_another_shape_is_refused(classifier, images, quiet):
+    class Shrinking(classifier):
+        def on_train_batch_start(self, batch, batch_idx):
+            self.network[5].bias.data = torch.zeros(1)
+
+    with pytest.raises(RuntimeError, match=r"parameter 5 was of shape \(3,\).* now holds a tensor of shape \(1,\)"):
+        quiet(strategy=_strategy(), max_steps=4).fit(Shrinking(), images())

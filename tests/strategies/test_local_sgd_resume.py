@@ -168,3 +168,25 @@ def test_a_second_fit_of_weights_that_lie_in_another_order_says_that_it_keeps_th
         trainer.fit(module, images())
     assert weight.stride() == before
     assert trainer.strategy.local.completed == 10
+
+
+_DAMAGES = {
+    "a row is missing": (lambda s: s.update(parameters=s["parameters"][:1]), r"parameters .* shape \(1, 46\) instead"),
+    "a buffer": (lambda s: s["buffers"].__setitem__(0, s["buffers"][0][:1]), r"buffer 'running_mean' .* \(1, 3\) inst"),
+    "an optimizer": (lambda s: s["optimizers"].pop(), "2 optimizer states"),
+    "the last": (lambda s: s.update(last=17), "replica 17 was the last, of 3"),
+}
+
+
+@pytest.mark.parametrize("damage", _DAMAGES)
+def test_replicas_that_are_not_whole_are_refused(classifier, images, quiet, tmp_path, damage):
+    trainer = quiet(strategy=_strategy(METHODS["loscar"]()), max_steps=3)
+    trainer.fit(classifier(), images())
+    trainer.save_checkpoint(tmp_path / "3.ckpt")
+    state = torch.load(tmp_path / "3.ckpt")
+    inflict, message = _DAMAGES[damage]
+    inflict(state["lightning_async"]["local"]["replicas"])
+    torch.save(state, tmp_path / "3.ckpt")
+    other = quiet(strategy=_strategy(METHODS["loscar"]()), max_steps=6)
+    with pytest.raises(MisconfigurationException, match=f"cannot be continued: .*{message}"):
+        other.fit(classifier(), images(), ckpt_path=tmp_path / "3.ckpt")
