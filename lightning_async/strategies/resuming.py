@@ -10,7 +10,6 @@ from typing import Any, NoReturn, cast
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-
 _INSTEAD = (
     "Resume from another checkpoint, or start a new run from the weights alone: load_from_checkpoint(path), and fit "
     "without ckpt_path."
