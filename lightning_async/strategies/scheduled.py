@@ -30,6 +30,7 @@ from lightning_async.strategies.resuming import (
     warn_if_changed,
 )
 from lightning_async.strategies.simulated import SimulatedStrategy
+from lightning_async.strategies.unfinished import Unfinished, reduces_on_plateau, train_every_batch
 
 CHECKPOINT_KEY = "lightning_async"
 
@@ -95,6 +96,7 @@ class ScheduledStrategy(SimulatedStrategy):
         self._heed_again: Callable[[], None] | None = None
         self._randomness: JobRandomness
         self._random_states: dict[str, Any] | None = None  # to go on with
+        self._unfinished: Unfinished | None = None  # to begin with
         self._scaler: torch.amp.GradScaler | None = None
 
     @property
@@ -148,7 +150,8 @@ class ScheduledStrategy(SimulatedStrategy):
             super().setup(trainer)
             return
         self._check_trainer(trainer)
-        self._size_before, self._random_states = {}, None
+        train_every_batch(trainer)
+        self._size_before, self._random_states, self._unfinished = {}, None, None
         # A second fit of the same module continues the first, as the Trainer's own counters do.
         engine = self._engine
         goes_on = engine is not None and self._started_at + engine.completed == trainer.global_step > 0
@@ -190,6 +193,10 @@ class ScheduledStrategy(SimulatedStrategy):
         self._size_before = {}
         if loader.keeps_position:
             self._heed_again = ignore_not_resumable()
+        if self._unfinished is not None:
+            loader.seek(loader.completed, loader.positions)  # an epoch that is only ended reads nothing
+            self._unfinished.resume(self._module.trainer)
+            self._unfinished = None
 
     @override
     def teardown(self) -> None:
@@ -239,11 +246,15 @@ class ScheduledStrategy(SimulatedStrategy):
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any | None = None) -> None:
         if self._engine is not None and "optimizer_states" in checkpoint:
             loader = self._step_loader
+            unfinished = Unfinished.at(self._module.trainer)
+            if self._unfinished is not None:
+                unfinished = self._unfinished.then(unfinished)
             checkpoint[CHECKPOINT_KEY] = {
                 "run": self._fingerprint(),
                 "started_at": self._started_at,
                 "size": loader.size if loader is not None else {},
                 "random_states": self._randomness.state_dict(),
+                "unfinished": unfinished.state_dict(),
                 self._state_key: self._engine.state_dict(),
                 "data": {shard: tuple(at) for shard, at in loader.positions.items()} if loader is not None else {},
             }
@@ -275,5 +286,14 @@ class ScheduledStrategy(SimulatedStrategy):
         self._start(checkpoint["global_step"] - completed)
         self._size_before = state.get("size", {})
         self._random_states = state.get("random_states")
+        if "unfinished" in state:
+            self._unfinished = Unfinished(**state["unfinished"])
+            self._unfinished.prepare(trainer)
+        elif reduces_on_plateau(trainer):
+            rank_zero_warn(
+                "the checkpoint does not hold logged metrics: an earlier version wrote it. ReduceLROnPlateau misses "
+                "the update at the end of the current epoch, or of the step after which the checkpoint was written. To "
+                "train as if the run had not been interrupted, begin it again."
+            )
         if self._engine is not None:
             load_engine(self._engine.load_state_dict, state[self._state_key])
