@@ -14,14 +14,16 @@ from typing_extensions import override
 from lightning_async._compat import logging_step
 from lightning_async.arguments import boolean, choice, count, real
 from lightning_async.callbacks.strategy import simulated_strategy, stop
-from lightning_async.target import reached
+from lightning_async.callbacks.validate_every import ValidateEvery
+from lightning_async.target import held_multiples, reached
 
 
 class TimeToTarget(Callback):
     """Records the logical time at which a validation metric first reaches a value.
 
-    With `window` w, the mean of the last w validations must reach it. The result is in the attribute `time`, None as
-    long as the target was not reached, and is logged once as `time_to_target/<metric>`, or as
+    With `window` w, the mean of the last w validations must reach it. Under `ValidateEvery` it is the mean at the last
+    w multiples: an iterate that stays current over several is validated once, and counts at each. The result is in the
+    attribute `time`, None as long as the target was not reached, and is logged once as `time_to_target/<metric>`, or as
     `time_to_target/<metric>/<value>` if there are several targets for the metric.
 
     Args:
@@ -55,6 +57,7 @@ class TimeToTarget(Callback):
         self.time: float | None = None
         """Logical time at which the target was reached; None if it was not."""
         self._last: deque[float] = deque(maxlen=self.window)
+        self._last_at: float | None = None  # when the iterate was made that was validated last
 
     @property
     def state_key(self) -> str:
@@ -65,12 +68,12 @@ class TimeToTarget(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit":
             simulated_strategy(trainer, self)
+            if trainer.global_step == 0:  # before the initial iterate is validated, and a checkpoint loaded
+                self.time = self._last_at = None
+                self._last.clear()
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.global_step == 0:
-            self.time = None
-            self._last.clear()
         if not trainer.enable_validation:
             rank_zero_warn(
                 f"TimeToTarget({self.metric!r}) will never see its metric: {type(pl_module).__name__} has no "
@@ -88,15 +91,31 @@ class TimeToTarget(Callback):
                 f"TimeToTarget waits for {self.metric!r}, which validation did not log; logged were: "
                 f"{', '.join(sorted(trainer.callback_metrics)) or 'none'}"
             )
-        self._last.append(float(trainer.callback_metrics[self.metric]))
-        if len(self._last) == self.window and reached(self._last, self.value, self.mode):
-            self.time = simulated_strategy(trainer, self).logical_time
+        time = simulated_strategy(trainer, self).logical_time
+        self._hold(trainer, until=time)
+        self._see(float(trainer.callback_metrics[self.metric]), time)
+        self._last_at = time
+        if self.time is not None:
             for logger in trainer.loggers:
                 logger.log_metrics(
                     {self._logged_name(trainer): self.time, "logical_time": self.time}, step=logging_step(trainer)
                 )
             if self.stop:
                 self._stop(trainer)
+
+    def _hold(self, trainer: Trainer, until: float) -> None:
+        """Count the last validation at further multiples at which its iterate was current."""
+        if self._last_at is None:
+            return
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        for every in (other.logical_time for other in callbacks if isinstance(other, ValidateEvery)):
+            for multiple in held_multiples(self._last_at, until, every, until)[: self.window]:
+                self._see(self._last[-1], multiple * every)
+
+    def _see(self, value: float, time: float) -> None:
+        self._last.append(value)
+        if self.time is None and len(self._last) == self.window and reached(self._last, self.value, self.mode):
+            self.time = time
 
     def _stop(self, trainer: Trainer) -> None:
         stop(trainer, f"TimeToTarget({self.metric!r}, {self.value:g})")
@@ -108,9 +127,10 @@ class TimeToTarget(Callback):
 
     @override
     def state_dict(self) -> dict[str, Any]:
-        return {"time": self.time, "last": list(self._last)}
+        return {"time": self.time, "last": list(self._last), "last_at": self._last_at}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.time = state_dict["time"]
         self._last = deque(state_dict["last"], maxlen=self.window)
+        self._last_at = state_dict.get("last_at")  # not kept before

@@ -166,3 +166,32 @@ def test_arguments_that_make_no_target_are_refused(kwargs: dict[str, Any], messa
 def test_arguments_of_the_wrong_kind_are_refused(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         TimeToTarget(**{"metric": "val/acc", "value": 0.5, "mode": "max", **kwargs})
+
+
+class FromZero(Prescribed):
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        Regression.validation_step(self, batch, batch_idx)
+        step = self.trainer.global_step
+        self.log("val/acc", VALUES[min(step, len(VALUES)) - 1] if step else 0.0)
+
+
+def read_off(every: float, step_time: float) -> list[tuple[float, float]]:
+    """The metric at every multiple of a clock, and when it is first known; steps come at multiples of `step_time`."""
+    read, before = [], -1
+    for multiple in range(1, 100):
+        steps = int(multiple * every // step_time)
+        value = VALUES[min(steps, len(VALUES)) - 1] if steps else 0.0
+        read.append((value, multiple * every if steps == before else steps * step_time))
+        before = steps
+    return read
+
+
+@pytest.mark.parametrize(("value", "window"), [(0.55, 2), (0.55, 3), (0.65, 5), (0.3, 4), (0.85, 3), (0.1, 6)])
+@pytest.mark.parametrize("every", [0.5, 0.75, 1.0, 2.0, 2.5, 3.0])
+def test_an_iterate_counts_at_every_multiple_at_which_it_is_current(value: float, window: int, every: float) -> None:
+    read = read_off(every, 2.5)
+    means = [sum(v for v, _ in read[k + 1 - window : k + 1]) / window for k in range(window - 1, len(read))]
+    expected = next(time for mean, (_, time) in zip(means, read[window - 1 :], strict=True) if mean >= value - 1e-6)
+    target = TimeToTarget("val/acc", value, mode="max", window=window)
+    trainer_of(ValidateEvery(every), target, times=FixedTimes([2.5]), max_steps=20).fit(FromZero())
+    assert target.time == expected

@@ -27,7 +27,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory, write_comparison: Write
 
 def row_of(comparison: Comparison, values: Sequence[float], times: Sequence[float] = ()) -> dict[str, str]:
     key = reported_runs(comparison, comparison.panels[0].methods[0], ())[0].key
-    times = list(times) or [float(place) for place in range(len(values))]
+    times = list(times) or [comparison.budget - place for place in reversed(range(len(values)))]
     result = RunResult("finished", times, list(range(len(values))), list(values), {"val/loss": list(values)})
     result.end_time = times[-1]
     return next(csv.DictReader(io.StringIO(results_csv(comparison, {key: result}))))

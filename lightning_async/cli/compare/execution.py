@@ -57,7 +57,7 @@ def execute(
     """
     folder.mkdir(parents=True, exist_ok=True)
     watch = dict(zip(("target.metric", "loss"), run.watch, strict=True))
-    history = History(watch, _target(run.stop), report)
+    history = History(watch, _target(run.stop), run.evaluate_every, report)
     loading, checkpoint = Loading(), None
     callbacks: list[Callback] = [loading, history, _periodic_checkpoint(folder, checkpoint_every)]
     logger = None if wandb is None else _wandb_logger(wandb, folder, run.key, wandb_group, wandb_name)

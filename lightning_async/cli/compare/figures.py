@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from lightning_async.cli.compare.axes import figure_name, positions, scale
+from lightning_async.cli.compare.holding import on_grid
 from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import LOGICAL_TIME, Axis, Comparison
 from lightning_async.cli.compare.summary import Line, summarize
@@ -67,9 +68,9 @@ def write_figure(
                 if line.outcomes:
                     labels[line.entry.name] = line.entry.label
                 diverged |= line.count("diverged") > 0
-                _draw(left, line, results, axis, grid, comparison.target.metric, comparison.target.window, style)
+                _draw(left, line, comparison, results, axis, grid, comparison.target.metric, style)
                 for loss in right:
-                    _draw(loss, line, results, axis, grid, comparison.loss, comparison.target.window, style)
+                    _draw(loss, line, comparison, results, axis, grid, comparison.loss, style)
             _finish_metric(left, lines, comparison, order)
             for loss in right:
                 _finish_loss(loss, comparison)
@@ -128,18 +129,19 @@ def _grid(
 def _draw(
     axes: Axes,
     line: Line,
+    comparison: Comparison,
     results: Mapping[str, RunResult],
     axis: Axis,
     grid: NDArray[np.float64],
     metric: str,
-    window: int,
     style: _Style,
 ) -> None:
-    runs = [results[run.key] for run in line.runs.values() if run.key in results]
+    target = comparison.target
+    runs = [on_grid(run, results[run.key], target) for run in line.runs.values() if run.key in results]
     runs = [run for run in runs if metric in run.metrics and positions(run, axis)]
     if not runs:
         return
-    curves = np.array([_on_grid(run, positions(run, axis), metric, grid, window) for run in runs])
+    curves = np.array([_curve(run, positions(run, axis), metric, grid, target.window) for run in runs])
     mean = curves.mean(axis=0)
     axes.plot(grid, mean, color=style.color, linestyle=style.linestyle, linewidth=1.6, gid=_MEAN)
     band = np.isfinite(mean)
@@ -159,7 +161,7 @@ def _draw(
             axes.plot(grid[finite[-1]], curve[finite[-1]], "x", color=style.color, markersize=5)
 
 
-def _on_grid(
+def _curve(
     run: RunResult, where: Sequence[float], metric: str, grid: NDArray[np.float64], window: int
 ) -> NDArray[np.float64]:
     """Returns the running mean, as the target takes it, at the points of the grid; NaN before and after the run."""

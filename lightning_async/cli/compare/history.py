@@ -12,6 +12,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from typing_extensions import override
 
 from lightning_async.cli.compare.configuration import ComparisonError
+from lightning_async.cli.compare.holding import held
 from lightning_async.cli.compare.measures import time_to_target
 from lightning_async.cli.compare.schema import Target
 from lightning_async.cli.nearest import nearest
@@ -64,6 +65,7 @@ class History(Callback):
         watch: Metrics that must be logged and stay finite, by the key of the comparison that names them; the first that
             is not finite ends the run as diverged.
         stop: End the run once it has arrived here.
+        every: Logical time between two evaluations; an iterate that is current at several of them counts at each.
         report: Called with the logical time, at most four times in a second of wall time.
     """
 
@@ -71,10 +73,12 @@ class History(Callback):
         self,
         watch: Mapping[str, str] | None = None,
         stop: Target | None = None,
+        every: float = math.inf,
         report: Callable[[float], None] | None = None,
     ) -> None:
         self._watch = watch or {}
         self._stop = stop
+        self._every = every
         self._report = report
         self._reported = 0.0
         self._resumed_at = time.monotonic()
@@ -130,8 +134,9 @@ class History(Callback):
             trainer.should_stop = True
         if self._stop is not None and self._stop.metric in self.metrics:
             recent = slice(-self._stop.window, None)
+            index, times = held(self.times[recent], self._every, self.times[-1], self._stop.window)
             values = self.metrics[self._stop.metric][recent]
-            if len(values) == self._stop.window and time_to_target(self.times[recent], values, self._stop) is not None:
+            if time_to_target(times, [values[i] for i in index], self._stop) is not None:
                 trainer.should_stop = True
 
     def _append(self, now: float, step: int, row: dict[str, float]) -> None:

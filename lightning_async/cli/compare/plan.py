@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 import yaml  # type: ignore[import-untyped]
 
 from lightning_async.cli.compare.configuration import Config, Value, expand, fingerprint, merge
+from lightning_async.cli.compare.holding import on_grid
 from lightning_async.cli.compare.measures import Outcome, better_point, outcome
 from lightning_async.cli.compare.results import RunResult
 from lightning_async.cli.compare.schema import Comparison, MethodEntry, Panel
@@ -30,12 +31,14 @@ class Run:
         stop: Target at which the run ends, None to use the whole budget.
         watch: The metric of the target and the loss, whose first non-finite value ends the run as diverged.
         budget: Logical time the run may use (for the progress bar; the limit itself is in `config`).
+        evaluate_every: Logical time between two evaluations (which is in `config` as well).
     """
 
     config: Config
     stop: Config | None
     watch: tuple[str, str]
     budget: float
+    evaluate_every: float
 
     @cached_property
     def key(self) -> str:
@@ -93,7 +96,8 @@ def _put_together(comparison: Comparison, entry: MethodEntry, point: Point, seed
         "enable_checkpointing": True,
     }
     target = cast("Config", asdict(comparison.target)) if stop else None
-    return Run(config, target, (comparison.target.metric, comparison.loss), comparison.budget)
+    watch = (comparison.target.metric, comparison.loss)
+    return Run(config, target, watch, comparison.budget, comparison.evaluate_every)
 
 
 def _foreign(callbacks: Value) -> list[Value]:
@@ -132,8 +136,13 @@ def tuning_runs(comparison: Comparison, entry: MethodEntry) -> dict[Point, list[
 
 def tuning_outcomes(comparison: Comparison, entry: MethodEntry, results: Results) -> dict[Point, list[Outcome]]:
     """Returns what is known of the method's grid so far."""
+    target = comparison.target
+
+    def measured(run: Run) -> Outcome:
+        return outcome(on_grid(run, results[run.key], target), target, comparison.budget)
+
     return {
-        point: [outcome(results[r.key], comparison.target, comparison.budget) for r in runs if r.key in results]
+        point: [measured(run) for run in runs if run.key in results]
         for point, runs in tuning_runs(comparison, entry).items()
     }
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lightning_async.cli.compare.axes import positions
+from lightning_async.cli.compare.holding import on_grid
 from lightning_async.cli.compare.measures import outcome
 from lightning_async.cli.compare.plan import Run, planned_runs
 from lightning_async.cli.compare.results import RunResult
@@ -40,7 +41,7 @@ def results_csv(comparison: Comparison, results: Mapping[str, RunResult]) -> str
                     "kind": kind,
                     "settings": " ".join(f"{key.rsplit('.', 1)[-1]}={_in_full(value)}" for key, value in point),
                     "seed": seed,
-                    **_row(comparison, run, results[run.key]),
+                    **_row(comparison, run, on_grid(run, results[run.key], comparison.target)),
                 }
             )
     return text.getvalue()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lightning_async.cli.compare.axes import positions
 from lightning_async.cli.compare.configuration import Config, full_key, lookup
+from lightning_async.cli.compare.holding import on_grid
 from lightning_async.cli.compare.measures import Estimate, Outcome, mean_final, mean_time, outcome, speed_up
 from lightning_async.cli.compare.plan import Point, Run, chosen_point, make_run, reported_runs
 from lightning_async.cli.compare.results import RunResult
@@ -75,7 +76,7 @@ def summarize(
         outcomes = {
             seed: measured
             for seed, run in runs.items()
-            if run.key in results and (measured := _outcome(comparison, results[run.key], axis)) is not None
+            if run.key in results and (measured := _outcome(comparison, run, results[run.key], axis)) is not None
         }
         settings, step = _settings(comparison, entry, point)
         lines.append(
@@ -95,7 +96,8 @@ def summarize(
     return lines
 
 
-def _outcome(comparison: Comparison, result: RunResult, axis: Axis) -> Outcome | None:
+def _outcome(comparison: Comparison, run: Run, result: RunResult, axis: Axis) -> Outcome | None:
+    result = on_grid(run, result, comparison.target)
     if axis == LOGICAL_TIME:
         return outcome(result, comparison.target, comparison.budget)
     if result.status == "failed":
