@@ -92,30 +92,32 @@ class TimeToTarget(Callback):
                 f"{', '.join(sorted(trainer.callback_metrics)) or 'none'}"
             )
         time = simulated_strategy(trainer, self).logical_time
-        self._hold(trainer, until=time)
-        self._see(float(trainer.callback_metrics[self.metric]), time)
+        value = float(trainer.callback_metrics[self.metric])
+        for seen, at in [*self._held(trainer, until=time), (value, time)]:
+            self._last.append(seen)
+            if len(self._last) == self.window and reached(self._last, self.value, self.mode):
+                self._arrive(trainer, at)
+                break
         self._last_at = time
-        if self.time is not None:
-            for logger in trainer.loggers:
-                logger.log_metrics(
-                    {self._logged_name(trainer): self.time, "logical_time": self.time}, step=logging_step(trainer)
-                )
-            if self.stop:
-                self._stop(trainer)
 
-    def _hold(self, trainer: Trainer, until: float) -> None:
-        """Count the last validation at further multiples at which its iterate was current."""
+    def _held(self, trainer: Trainer, until: float) -> list[tuple[float, float]]:
+        """The last validation at further multiples at which its iterate was current, and their logical times."""
         if self._last_at is None:
-            return
+            return []
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        for every in (other.logical_time for other in callbacks if isinstance(other, ValidateEvery)):
-            for multiple in held_multiples(self._last_at, until, every, until)[: self.window]:
-                self._see(self._last[-1], multiple * every)
+        return [
+            (self._last[-1], multiple * other.logical_time)
+            for other in callbacks
+            if isinstance(other, ValidateEvery)
+            for multiple in held_multiples(self._last_at, until, other.logical_time, until)[: self.window]
+        ]
 
-    def _see(self, value: float, time: float) -> None:
-        self._last.append(value)
-        if self.time is None and len(self._last) == self.window and reached(self._last, self.value, self.mode):
-            self.time = time
+    def _arrive(self, trainer: Trainer, time: float) -> None:
+        self.time = time
+        for logger in trainer.loggers:
+            logger.log_metrics({self._logged_name(trainer): time, "logical_time": time}, step=logging_step(trainer))
+        if self.stop:
+            self._stop(trainer)
 
     def _stop(self, trainer: Trainer) -> None:
         stop(trainer, f"TimeToTarget({self.metric!r}, {self.value:g})")

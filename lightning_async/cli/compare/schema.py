@@ -17,8 +17,8 @@ class Target:
         metric: Name under which the module logs it, for example `val/acc`.
         value: The value to reach.
         mode: `max` if larger is better, `min` if smaller is.
-        window: The mean of this many consecutive evaluations has to reach the value. An iterate that is current at several
-            points of the grid is evaluated once, and counts at each.
+        window: The mean of this many consecutive evaluations has to reach the value. An iterate that is current at
+            several points of the grid is evaluated once, and counts at each.
     """
 
     metric: str
