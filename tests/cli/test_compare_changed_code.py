@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lightning_async.cli.compare.changed_code import changed_finished, changed_interrupted, rows_of_runs
+from lightning_async.cli.compare.own_code import file_digest, module_file, own_code
 from lightning_async.cli.compare.reading import load_comparison
-from lightning_async.cli.compare.sources import Sources, file_digest, imported_sources, module_file
+from lightning_async.cli.compare.sources import Sources, imported_sources
 from lightning_async.cli.main import main
 from tests.cli.stored import results
 
@@ -78,6 +79,90 @@ def test_what_cannot_be_read_is_no_sources(tmp_path: Path, content: str) -> None
     assert Sources.read(tmp_path) is None
 
 
+BASE = "import torch\n\nclass Model(torch.nn.Linear):\n    pass\n"
+
+
+def write_module(folder: Path, name: str, code: str) -> str:
+    """Writes a module under a name that no other test has imported, and returns that name."""
+    name = f"{name}_of_{folder.name}"
+    (folder / f"{name}.py").write_text(code)
+    return name
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from {other} import SCALE",
+        "def f():\n    from {other} import SCALE",
+        "import {other}",
+        "import {other} as o",
+        "from {other} import *",
+        "try:\n    from {other} import cached\nexcept ImportError:\n    cached = None",
+        "from {other} import an_object",
+    ],
+)
+def test_whatever_a_file_imports_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    other = write_module(tmp_path, "other", "SCALE = 1.0\ncached = an_object = object()\n")
+    model = write_module(tmp_path, "model", BASE + use.format(other=other))
+    importlib.import_module(model)
+    assert list(own_code(f"{model}.Model")) == [model, other]
+
+
+@pytest.mark.parametrize("use", ["from ..layers import width", "from .. import layers", "from ..layers import *"])
+def test_relative_imports_count(package: Path, use: str) -> None:
+    (package / "below").mkdir()
+    (package / "below" / "__init__.py").touch()
+    (package / "below" / "model.py").write_text(BASE + use)
+    assert list(own_code(f"{package.name}.below.model.Model")) == [
+        f"{package.name}.below.model",
+        f"{package.name}.layers",
+    ]
+
+
+def test_a_name_that_a_package_changes_is_its_own(package: Path) -> None:
+    (package / "__init__.py").write_text(f"from {package.name}.model import Model\nModel = type('M', (Model,), {{}})")
+    assert package.name in own_code(f"{package.name}.Model")
+
+
+def test_modules_that_import_each_other_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    one, other = (f"{name}_of_{tmp_path.name}" for name in ("one", "other"))
+    write_module(tmp_path, "one", f"import {other}")
+    write_module(tmp_path, "other", f"import {one}")
+    assert own_code(f"{one}.f").keys() == {one, other}
+
+
+@pytest.mark.parametrize(
+    "content", [b"def (", b"\x00\x01", b"\xff\xfe", b"from ... import x", b"(" * 5000, b"-" * 100_000 + b"1"]
+)
+def test_what_is_no_program_counts_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = write_module(tmp_path, "module", "")
+    file = tmp_path / f"{module}.py"
+    file.write_bytes(content)
+    assert own_code(f"{module}.f") == {module: file_digest(file)}
+
+
+def test_what_is_installed_is_nobodys_own() -> None:
+    assert own_code("torch.nn.Linear") == own_code("json.dumps") == own_code("lightning_async.LOSCAR") == {}
+
+
+def mask(round: int, d: int) -> range:
+    return range(d)
+
+
+@pytest.mark.parametrize("value", [f"{__name__}.mask", mask, [mask]])
+def test_functions_of_a_configuration_count_like_classes(value: object) -> None:
+    sources = imported_sources({"method": {"init_args": {"mask": value}}})
+    assert __name__ in sources.classes[f"{__name__}.mask"]
+
+
+@pytest.mark.parametrize("text", ["val/acc", "a sentence. And another.", "others.csv", "1.5", "..", "missing.py"])
+def test_other_texts_of_a_configuration_are_no_code(package: Path, text: str) -> None:
+    assert imported_sources({"value": text}) == Sources({}, {})
+
+
 def test_code_that_was_imported_counts_and_not_what_the_file_has_become(package: Path) -> None:
     importlib.import_module(package.name)
     before = imported_sources(config_of(package))
@@ -89,6 +174,18 @@ def test_the_file_of_a_module_is_found_without_importing_it(package: Path) -> No
     assert module_file(f"{package.name}.others") == package / "others.py"
     assert package.name not in sys.modules
     assert module_file(f"{package.name}.nothing.at_all") is None
+
+
+def test_a_folder_in_a_package_that_is_not_imported_is_passed_over(package: Path) -> None:
+    (package / "folder").mkdir()
+    (package / "folder" / "module.py").touch()
+    assert module_file(f"{package.name}.folder.module") is None
+
+
+def test_nothing_is_below_a_module_that_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    one, other = (write_module(tmp_path, name, "") for name in ("one", "other"))
+    assert module_file(f"{one}.{other}") is None
 
 
 def test_nothing_is_said_while_nothing_has_changed(package: Path, tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from lightning_async.cli.compare.own_code import file_digest, module_file
 from lightning_async.cli.compare.plan import Results, planned_runs
 from lightning_async.cli.compare.schema import Comparison
-from lightning_async.cli.compare.sources import Sources, file_digest, module_file, package_version
+from lightning_async.cli.compare.sources import Sources, package_version
 
 Rows: TypeAlias = "Mapping[str, Mapping[str, int]]"
 """panel/method to the keys of its runs, with their seeds."""
