@@ -1,6 +1,7 @@
 """Every private name of Lightning that is used here, in one place.
 
-Checked against lightning 2.6. If an upgrade breaks something, it breaks in this file.
+Checked against lightning 2.6. If an upgrade breaks something, it breaks in this file; or in `strategies/unfinished.py`,
+which has those of the loops and of logged values that a resumed run begins with.
 """
 
 from __future__ import annotations

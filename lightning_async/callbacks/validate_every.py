@@ -78,7 +78,10 @@ class ValidateEvery(Callback):
             )
         if trainer.enable_validation and self._due(trainer):
             # The initial iterate, or a run that was interrupted between a step and the validation that follows it.
-            run_validation(trainer)
+            if simulated_strategy(trainer, self).begins_after_batch:
+                validate_after_this_batch(trainer, True)
+            else:
+                run_validation(trainer)
 
     @override
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -30,7 +30,7 @@ from lightning_async.strategies.resuming import (
     warn_if_changed,
 )
 from lightning_async.strategies.simulated import SimulatedStrategy
-from lightning_async.strategies.unfinished import Unfinished, reduces_on_plateau, train_every_batch
+from lightning_async.strategies.unfinished import Unfinished, train_every_batch
 
 CHECKPOINT_KEY = "lightning_async"
 
@@ -137,6 +137,11 @@ class ScheduledStrategy(SimulatedStrategy):
             raise RuntimeError("the strategy is not fitting a module yet")
         return self._engine.next_step().time
 
+    @property
+    def begins_after_batch(self) -> bool:
+        """In `on_train_start`: whether the run is resumed, and begins with the validation of a batch if one is due."""
+        return self._unfinished is not None and self._unfinished.after_batch
+
     def check_budget(self, max_time: float) -> None:
         """Refuse a budget of logical time that is too short for the method to do anything; by default none is.
 
@@ -194,7 +199,8 @@ class ScheduledStrategy(SimulatedStrategy):
         if loader.keeps_position:
             self._heed_again = ignore_not_resumable()
         if self._unfinished is not None:
-            loader.seek(loader.completed, loader.positions)  # an epoch that is only ended reads nothing
+            if self._unfinished.ends_epoch(self._module.trainer):
+                loader.seek(loader.completed, loader.positions)  # this epoch reads nothing any more
             self._unfinished.resume(self._module.trainer)
             self._unfinished = None
 
@@ -286,14 +292,6 @@ class ScheduledStrategy(SimulatedStrategy):
         self._start(checkpoint["global_step"] - completed)
         self._size_before = state.get("size", {})
         self._random_states = state.get("random_states")
-        if "unfinished" in state:
-            self._unfinished = Unfinished(**state["unfinished"])
-            self._unfinished.prepare(trainer)
-        elif reduces_on_plateau(trainer):
-            rank_zero_warn(
-                "the checkpoint does not hold logged metrics: an earlier version wrote it. ReduceLROnPlateau misses "
-                "the update at the end of the current epoch, or of the step after which the checkpoint was written. To "
-                "train as if the run had not been interrupted, begin it again."
-            )
+        self._unfinished = Unfinished.load(state.get("unfinished"), trainer)
         if self._engine is not None:
             load_engine(self._engine.load_state_dict, state[self._state_key])

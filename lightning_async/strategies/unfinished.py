@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.trainer.states import TrainerFn
+from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -50,17 +51,36 @@ class Unfinished:
         metrics = {key: value.detach().cpu() for key, value in trainer.callback_metrics.items()}
         return cls(_hook(trainer), metrics, _collected(trainer.fit_loop.epoch_loop._results.values()))
 
+    @property
+    def after_batch(self) -> bool:
+        """Whether a validation may follow, as Lightning's intervals or a callback have it."""
+        return self.hook == _BATCH
+
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint; of plain values and tensors only."""
         return asdict(self)
+
+    @classmethod
+    def load(cls, state: dict[str, Any] | None, trainer: Trainer) -> Unfinished | None:
+        """Of a checkpoint whose loops have just been loaded: they stand where they stood; None if it does not say."""
+        if state is not None:
+            unfinished = cls(**state)
+            unfinished._prepare(trainer)
+            return unfinished
+        if any(config.reduce_on_plateau for config in trainer.lr_scheduler_configs):
+            rank_zero_warn(
+                "the checkpoint does not hold logged metrics: an earlier version wrote it. ReduceLROnPlateau misses "
+                "the update at the end of the current epoch, or of the step after which the checkpoint was written. To "
+                "train as if the run had not been interrupted, begin it again."
+            )
+        return None
 
     def then(self, now: Unfinished) -> Unfinished:
         """What is left while a resumed run has not begun with it, such as after a validation in `on_train_start`."""
         validated = self.hook == _BATCH and now.hook == _VALIDATION
         return Unfinished(now.hook if validated else self.hook, {**self.metrics, **now.metrics}, self.epoch)
 
-    def prepare(self, trainer: Trainer) -> None:
-        """Let the loops, whose progress has just been loaded, stand where they stood."""
+    def _prepare(self, trainer: Trainer) -> None:
         loop = trainer.fit_loop
         if self.hook == _BATCH:
             loop.epoch_loop.batch_progress.increment_completed()
@@ -68,6 +88,10 @@ class Unfinished:
             for progress in (loop.epoch_progress.total, loop.epoch_progress.current):
                 progress.processed -= 1  # type: ignore[attr-defined]
             loop.restarting = True  # which depends on the progress
+
+    def ends_epoch(self, trainer: Trainer) -> bool:
+        """Whether the loop begins with an epoch of which all batches are done."""
+        return self.hook in (_BATCH, _VALIDATION) and trainer.fit_loop.epoch_loop._num_ready_batches_reached()
 
     def resume(self, trainer: Trainer) -> None:
         """Before the first batch: give back the logged values, and let what is left be done, once."""
@@ -84,11 +108,6 @@ class Unfinished:
             _begin_after_batch(trainer, validated=self.hook == _VALIDATION)
         if self.hook == _EPOCH:
             _end_epoch(trainer)
-
-
-def reduces_on_plateau(trainer: Trainer) -> bool:
-    """Whether a scheduler needs logged metrics."""
-    return any(config.reduce_on_plateau for config in trainer.lr_scheduler_configs)
 
 
 def train_every_batch(trainer: Trainer) -> None:

@@ -1,4 +1,4 @@
-"""What is left of a batch or an epoch when a checkpoint is written: a resumed run does it, once, with the same values."""
+"""What is left of a batch or an epoch when a checkpoint is written: a resumed run does it, once."""
 
 from __future__ import annotations
 
@@ -127,11 +127,10 @@ class Run:
             callbacks=[*callbacks, self.epochs, self.saving],
             enable_checkpointing=True,
             logger=self.logger,
-            limit_train_batches=EPOCH,
             **({"max_steps": STEPS} if "max_epochs" not in arguments else {}),
-            **arguments,
+            **{"limit_train_batches": EPOCH, **arguments},
         )
-        trainer.fit(module, data or loader(shuffle=True), validation_loader(), ckpt_path=since)
+        trainer.fit(module, loader(shuffle=True) if data is None else data, validation_loader(), ckpt_path=since)
         self.outcome = outcome(trainer) | {"epochs": trainer.current_epoch, "mean": module.mean.metric_state}
 
 
@@ -205,11 +204,13 @@ def test_data_of_unknown_length_go_on_after_an_epoch(tmp_path: Path) -> None:
         def __iter__(self) -> Iterator[list[Tensor]]:
             yield from list(loader().dataset)[:12]
 
-    data = {"data": DataLoader(Stream(), batch_size=4)}
+    data = {"data": DataLoader(Stream(), batch_size=4), "limit_train_batches": 1.0}
     whole = Run("asgd", Scheduled("val/loss"), tmp_path / "whole", **data)
     for hook in HOOKS:
         again = Run("asgd", Scheduled("val/loss"), tmp_path / "again", since=whole.saving.path(hook, 3), **data)
         assert differences(whole.outcome, again.outcome) == [], hook
+    within = Run("asgd", Scheduled("val/loss"), tmp_path / "again", since=whole.saving.path("batch", 4), **data)
+    assert within.outcome["global_step"] == STEPS
 
 
 def test_an_older_checkpoint_is_loaded_and_says_what_it_loses(tmp_path: Path) -> None:
