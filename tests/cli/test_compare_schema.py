@@ -148,12 +148,29 @@ def test_an_overlay_without_a_strategy_is_refused(tmp_path: Path) -> None:
         ("a: 1".encode("utf-16"), "not text in UTF-8"),
         (b"\0\1", "not valid YAML"),
         (b"a:\n  b: 1\n  c: 2\n  b: 3\n", "the key 'b' is in line 2 and again in line 4; keep one"),
+        (b"a: {b: [1, 2020-01-01]}", r"bad\.yaml: a\.b\[1\]: expected text.*\(date\); .* in quotes: '2020-01-01'"),
+        (b"a: !!binary aGk=", r"a: expected .* got b'hi' \(bytes\)"),
+        (b"a: !!set {b, c}", r"a: expected .* \(set\)"),
+        (b"a: {1: x, b: y}", "a: names must be text, got 1; put it in quotes: '1'"),
+        (b"a: {yes: x}", "a: names must be text, got True"),
+        (b"budget: 1" + b"0" * 400, "budget: the number is out of range"),
+        (b"budget: 0x1" + b"0" * 5000, "budget: the number is out of range"),
+        (b"a: &x [*x]", "nested too deeply, or within itself"),
+        (b"a: " + b"[" * 60 + b"]" * 60, "nested too deeply"),
+        (b"a: " + b"[" * 5000 + b"]" * 5000, "nested too deeply"),
+        (b'title: "\\ud800"', r"title: '\\ud800' has half of a character"),
     ],
 )
-def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "bad.yaml").write_bytes(content)
     with pytest.raises(ComparisonError, match=message):
         load_comparison(tmp_path / "bad.yaml")
+
+
+def test_a_class_of_the_recipe_may_take_a_mapping_with_integers_for_keys(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("model: {class_path: a.B, init_args: {widths: {1: 64, 2: 32}}}")
+    recipe = load_comparison(write(tmp_path, {"recipe": "../mine.yaml"})).recipe
+    assert recipe["model"] == {"class_path": "a.B", "init_args": {"widths": {1: 64, 2: 32}}}
 
 
 def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
