@@ -71,7 +71,8 @@ def execute(
         if logger is not None:
             cli.trainer.logger = logger
         result.data = data_name(cli.datamodule)
-        sources = imported_sources(cli.config.as_dict())
+        # Objects take the place of their names as the configuration is read, and defaults and full names are added.
+        sources = imported_sources({"given": run.config, "read": cli.config.as_dict()})
         drop_if_changed(folder, sources)
         checkpoint, weights_only = usable_checkpoint(folder)
         if checkpoint is None:
