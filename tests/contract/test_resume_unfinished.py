@@ -21,7 +21,7 @@ from torchmetrics import MeanMetric
 
 from lightning_async.callbacks import ValidateEvery
 
-STEPS, EPOCH = 10, 4
+STEPS, EPOCH = 9, 4
 HOOKS = ("batch", "validation", "epoch")
 EVERY_OTHER = {"interval": "step", "frequency": 2, "strict": False}
 
@@ -138,8 +138,8 @@ def check_every_checkpoint(tmp_path: Path, name: str, make_module: Any, *callbac
     whole = Run(name, make_module(), tmp_path / "whole", *(make() for make in callbacks), **arguments)
     last = whole.outcome["global_step"]
     for (hook, step), rows in whole.saving.saved.items():
-        if step == last:
-            continue
+        if step == last and (step == STEPS or (callbacks and hook != "batch")):
+            continue  # there is nothing to train; or another callback has just stopped the run
         path = whole.saving.path(hook, step)
         again = Run(name, make_module(), tmp_path / "again", *(make() for make in callbacks), since=path, **arguments)
         where = f"resumed from {path.name}"
@@ -180,14 +180,13 @@ def test_a_run_stops_early_where_it_would_have(arguments: dict[str, Any], tmp_pa
     assert whole.outcome["global_step"] < STEPS
 
 
-@pytest.mark.parametrize("name", ["asgd", "loscar"])
-def test_validations_in_logical_time_go_on(name: str, tmp_path: Path) -> None:
+def test_validations_in_logical_time_go_on(tmp_path: Path) -> None:
     def every() -> ValidateEvery:
         return ValidateEvery(1.3)
 
     arguments = {"check_val_every_n_epoch": None, "val_check_interval": 1}
     scheduler = {"interval": "step", "strict": False}
-    check_every_checkpoint(tmp_path, name, lambda: Scheduled("val/loss", **scheduler), every, **arguments)
+    check_every_checkpoint(tmp_path, "loscar", lambda: Scheduled("val/loss", **scheduler), every, **arguments)
 
 
 def test_a_checkpoint_of_a_resumed_run_is_worth_as_much(tmp_path: Path) -> None:
