@@ -97,10 +97,13 @@ def test_finished_runs_are_not_repeated(finished: tuple[Path, Path]) -> None:
     assert {path: path.stat().st_mtime_ns for path in finished[1].glob("runs/*/result.json")} == before
 
 
-def test_a_half_written_result_is_run_again(finished: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda text: text[:100], lambda text: text.replace('"val/loss"', '"val/lost"')])
+def test_a_result_with_something_missing_is_run_again(
+    finished: tuple[Path, Path], tmp_path: Path, damage: Callable[[str], str]
+) -> None:
     shutil.copytree(finished[1], tmp_path / "out")
-    half = min((tmp_path / "out").glob("runs/*/result.json"))
-    half.write_text(half.read_text()[:100])
+    damaged = min((tmp_path / "out").glob("runs/*/result.json"))
+    damaged.write_text(damage(damaged.read_text()))
     assert main(["compare", str(finished[0]), "--output", str(tmp_path / "out")]) == 0
     assert results(tmp_path / "out") == results(finished[1])
 

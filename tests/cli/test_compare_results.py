@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lightning_async.cli.compare.configuration import ComparisonError
-from lightning_async.cli.compare.results import ResultFolder, RunResult, write_atomically
+from lightning_async.cli.compare.results import ResultFolder, RunResult, Status, write_atomically
 
 
 def result() -> RunResult:
@@ -77,6 +77,7 @@ def test_a_comparison_of_which_nothing_finished_may_be_corrected(tmp_path: Path,
         *('{"status": "finishd"}', '{"times": [null]}', '{"times": ["a"]}', '{"steps": ["x"]}', '{"end_time": null}'),
         *('{"metrics": {"val/loss": ["x"]}}', '{"versions": null}', '{"data": 1}'),
         *('{"train_loss": []}', '{"counters": {"bits_sent": []}}'),
+        *(f'{{"{key}": 1{"0" * 400}}}' for key in ("end_time", "wall_seconds")),
     ],
 )
 def test_a_result_that_is_not_whole_is_run_again(tmp_path: Path, content: str) -> None:
@@ -87,6 +88,21 @@ def test_a_result_that_is_not_whole_is_run_again(tmp_path: Path, content: str) -
     assert folder.read("k") is not None
     path.write_text(json.dumps({**json.loads(path.read_text()), **damage} if damage else damage))
     assert folder.read("k") is None
+
+
+def test_a_file_that_is_nested_deeply_is_not_a_result(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "runs/k/result.json", "[" * 100_000)
+    assert ResultFolder(tmp_path).read("k") is None
+
+
+@pytest.mark.parametrize(("status", "counts"), [("finished", False), ("diverged", False), ("failed", True)])
+def test_a_result_without_a_watched_metric_counts_only_if_it_failed(
+    tmp_path: Path, status: Status, counts: bool
+) -> None:
+    folder = ResultFolder(tmp_path)
+    folder.write("k", RunResult(status, [1.0], [2], [0.7], {"val/loss": [0.5]}))
+    assert folder.read("k", ["val/loss"]) is not None
+    assert (folder.read("k", ["val/acc", "val/loss"]) is not None) == counts
 
 
 def test_a_changed_comparison_of_the_same_name_needs_extend(tmp_path: Path) -> None:

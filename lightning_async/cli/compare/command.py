@@ -150,7 +150,7 @@ def _stored_results(comparison: Comparison, folder: ResultFolder) -> dict[str, R
     results: dict[str, RunResult] = {}
     while True:
         known = known_runs(comparison, results)
-        found = {key: folder.read(key) for key in known if key not in results}
+        found = {key: folder.read(key, run.watch) for key, run in known.items() if key not in results}
         new = {key: r for key, r in found.items() if r is not None and r.status != "failed"}
         if not new:
             return results
@@ -218,7 +218,7 @@ def _report(
     from lightning_async.cli.compare.report import write_report
 
     folder = ResultFolder(output)
-    stored = {key: folder.read(key) for key in known_runs(comparison, results)}
+    stored = {key: folder.read(key, run.watch) for key, run in known_runs(comparison, results).items()}
     results = {key: result for key, result in {**stored, **results}.items() if result is not None}
     write_report(comparison, results, output, only, changed)
     return 1 if any(r.status == "failed" for r in results.values()) else 0

@@ -6,7 +6,7 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -209,12 +209,18 @@ class ResultFolder:
         stored = (self.read(folder.name) for folder in (self.path / "runs").glob("*"))
         return all(result is None or result.status == "failed" for result in stored)
 
-    def read(self, key: str) -> RunResult | None:
-        """Returns the result of a run, None if there is none or only part of one."""
+    def read(self, key: str, watch: Collection[str] = ()) -> RunResult | None:
+        """Returns the result of a run, None if there is none or only part of one.
+
+        Args:
+            key: Key of the run.
+            watch: Metrics that it must have, unless it failed.
+        """
         try:
-            return RunResult.loads((self.run_folder(key) / "result.json").read_text(encoding="utf-8"))
-        except (OSError, AttributeError, KeyError, TypeError, ValueError):
+            result = RunResult.loads((self.run_folder(key) / "result.json").read_text(encoding="utf-8"))
+        except (OSError, AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             return None
+        return result if result.status == "failed" or result.metrics.keys() >= set(watch) else None
 
     def write(self, key: str, result: RunResult) -> None:
         """Stores the result of a run."""
