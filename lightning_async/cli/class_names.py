@@ -17,6 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from lightning_async.cli.nearest import nearest
 from lightning_async.cli.parser_errors import lines_by_class
+from lightning_async.strategies.registry import REGISTERED
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
 _KEY = re.compile(r'Parser key "([^"]+)":$')
@@ -56,16 +57,26 @@ def misnamed_class(lines: Sequence[str]) -> str | None:
             if module is not None and path != given:
                 continue  # it is not the class that is missing, but something that its module imports
             allowed = _allowed(owner, key)
-            if allowed:
+            if allowed and not ("." in path and _is_one_of(path, allowed)):  # otherwise it is about something else
                 return _message(path, allowed, owner, key)
     return None
+
+
+def _is_one_of(path: str, allowed: Sequence[type]) -> bool:
+    cls = _class_called(path)
+    return cls is not None and issubclass(cls, tuple(allowed))
 
 
 def _message(path: str, allowed: Sequence[type], owner: str, key: str) -> str:
     kind = " or ".join(sorted(cls.__name__ for cls in allowed))
     known = sorted({cls.__name__ for base in allowed for cls in _concrete(base)})
+    if path in REGISTERED and key == "trainer.strategy":
+        return (
+            f"{path!r} is a strategy by name, whose arguments are fixed: to set them, give --config "
+            f"configs/methods/{path}.yaml in its place"
+        )
     cls = _class_called(path)
-    if cls is None or issubclass(cls, tuple(allowed)):
+    if cls is None or _is_one_of(path, allowed):
         return f"there is no {kind} {path!r}; {nearest(path.rpartition('.')[2], known)}"
     taking = _strategies_that_take(cls, key) if owner and issubclass(_resolve(owner), Strategy) else []
     if taking:

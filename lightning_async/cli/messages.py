@@ -13,6 +13,9 @@ _FRAME = re.compile(r"Given value|Subtypes:|Errors:|Does not validate against|Pr
 _KEY = re.compile(r'Parser key "([^"]+)":$')
 _ALTERNATIVE = re.compile(r"Expected a (<class '(NoneType|str)'>|path |dot import path )")
 _MODULE = re.compile(r"No module named '([\w.]+)'$")
+_CHOICE = re.compile(r"Expected a typing\.Literal\[(.*)\](?:\. Got value: (.*))?$")
+_NUMBER = re.compile(r"Expected a <class '(?:int|float)'>$")
+_GIVEN = re.compile(r"Given value: (.*)$")
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>(?:\. Got value: (.*))?")
 
 
@@ -49,6 +52,7 @@ def innermost(error: Exception, config: Mapping[str, object]) -> str:
         misnamed_class(lines)
         or misnamed_argument(lines)
         or _missing_module(lines)
+        or _not_a_choice(told[0], messages, lines)
         or _EXPECTED.sub(lambda found: f"expected {found[1]}" + (f", got {found[2]!r}" if found[2] else ""), told[0])
     )
     if keys:
@@ -58,6 +62,15 @@ def innermost(error: Exception, config: Mapping[str, object]) -> str:
         found = [(place, value) for place, value in found if message.endswith(f"got {value!r}")]
     places = {_short(place) for place, _ in found}
     return f"{places.pop()} {message.partition(' ')[2]}" if len(places) == 1 else message
+
+
+def _not_a_choice(told: str, messages: Sequence[str], lines: Sequence[str]) -> str | None:
+    """What is said where one of several words is expected, or a number in their place."""
+    if not (choice := _CHOICE.match(told)):
+        return None
+    given = choice[2] or next((found[1] for line in lines if (found := _GIVEN.match(line.strip()))), None)
+    number = " or a number" if any(map(_NUMBER.match, messages)) else ""
+    return f"expected one of {choice[1]}{number}" + ("" if given is None else f", got {given!r}")
 
 
 def _missing_module(lines: Sequence[str]) -> str | None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.cli import LightningCLI
 from typing_extensions import override
 
 import lightning_async.methods  # noqa: F401  (makes short class names available)
 from lightning_async.callbacks import LogicalTimeMonitor
+from lightning_async.cli.closing import SayWhatIsLeft, say_how_it_ended
 from lightning_async.cli.messages import innermost
 from lightning_async.cli.nearest import nearest
-from lightning_async.cli.saved_config import SaveConfig, log_folder, run_folder
+from lightning_async.cli.saved_config import SaveConfig
 from lightning_async.strategies.registry import REGISTERED
 from lightning_async.strategies.scheduled import ScheduledStrategy
 
@@ -42,12 +45,23 @@ class TrainingCLI(LightningCLI):
     def instantiate_classes(self) -> None:
         try:
             super().instantiate_classes()
+            self._check_lr_scheduler()
         except ValueError as error:
             config = self.config.as_dict()
             short = innermost(error, config[self.subcommand] if self.subcommand else config)
             if short == str(error):
                 raise
             raise ValueError(short) from error
+
+    def _check_lr_scheduler(self) -> None:
+        """Refuse a scheduler that the configuration gives to no optimizer, which would leave it out."""
+        config = self.config.as_dict()
+        config = config[self.subcommand] if self.subcommand else config
+        if config.get("lr_scheduler") and not config.get("optimizer"):
+            raise ValueError(
+                "lr_scheduler is given without an optimizer that it could belong to: give optimizer as well, or have "
+                "configure_optimizers of the module return the scheduler"
+            )
 
     @override
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
@@ -57,28 +71,13 @@ class TrainingCLI(LightningCLI):
         watched = any(isinstance(callback, LogicalTimeMonitor) for callback in callbacks)
         if self.subcommand is not None and isinstance(trainer.strategy, ScheduledStrategy) and not watched:
             callbacks.insert(0, LogicalTimeMonitor())
+        if self.subcommand == "fit":
+            callbacks.append(SayWhatIsLeft())
         return trainer
 
     def after_fit(self) -> None:
         """Say how training ended, and where the results are."""
-        trainer = self.trainer
-        if not trainer.is_global_zero:
-            return
-        steps = f"{trainer.global_step:,} steps"
-        if isinstance(trainer.strategy, ScheduledStrategy):
-            steps += f" in logical time {trainer.strategy.logical_time:.6g}"
-        measured = [
-            f"{name} {value.item():.4g}"
-            for name, value in sorted(trainer.callback_metrics.items())
-            if name != "logical_time"
-        ]
-        print("; ".join([steps, *measured]))
-        checkpoint = getattr(trainer.checkpoint_callback, "best_model_path", "")
-        folder, log = run_folder(trainer), log_folder(trainer)
-        config = folder / "config.yaml" if folder is not None and folder != log else None
-        for name, place in (("Checkpoint", checkpoint), ("Configuration", config), ("Log", log)):
-            if place:
-                print(f"{name}: {place}")
+        say_how_it_ended(self.trainer)
 
     @classmethod
     def from_config(cls, config: Config, callbacks: Sequence[Callback] = ()) -> TrainingCLI:
@@ -122,11 +121,27 @@ def run_training_command(arguments: list[str]) -> None:
         )
     except argparse.ArgumentError as error:
         _give_up(arguments, innermost(error, {}))
-    except ValueError as error:
+    except (ValueError, TypeError, MisconfigurationException, FileNotFoundError) as error:
         misnamed = re.search(r"invalid strategy name: `strategy='(\w+)'`", str(error))
-        if misnamed is None:
+        if misnamed is not None:
+            _give_up(arguments, f"there is no strategy {misnamed[1]!r}; {nearest(misnamed[1], REGISTERED)}")
+        if not _is_refusal(error):
             raise
-        _give_up(arguments, f"there is no strategy {misnamed[1]!r}; {nearest(misnamed[1], REGISTERED)}")
+        _give_up(arguments, str(error))
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether an error is one of ours, or of Lightning's checks, whose message says all that there is to know."""
+    if isinstance(error, MisconfigurationException):
+        return True
+    if isinstance(error, FileNotFoundError):
+        return str(error).startswith("Checkpoint file not found")
+    raised_in = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    # While a class of ours is built, not in the middle of a run; or what is left of a message of the parser.
+    building = any(name.startswith("jsonargparse") for name in raised_in) and raised_in[-1].startswith(
+        "lightning_async."
+    )
+    return building or raised_in[-1] == __name__
 
 
 def _give_up(arguments: list[str], reason: str) -> NoReturn:

@@ -228,7 +228,71 @@ def test_a_mistyped_class_is_named_with_the_nearest_wherever_it_stands(
     assert capsys.readouterr().err.startswith(f"lightning-async fit: {message}")
 
 
-def test_a_class_that_cannot_be_built_is_told_by_its_argument(configs: Path) -> None:
-    times = f"{STRATEGY}.cluster.init_args.times.init_args.num_workers=0"
-    with pytest.raises(ValueError, match=r"^cluster\.times\.num_workers must be at least 1, got 0$"):
-        main([*arguments(configs, "fit"), times])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            [f"{STRATEGY}.cluster.init_args.times.init_args.num_workers=0"],
+            "cluster.times.num_workers must be at least 1, got 0",
+        ),
+        ([f"{STRATEGY}.method.init_args.clip=-1"], "method.clip must be positive"),
+        (["--trainer.accumulate_grad_batches=2"], "accumulate_grad_batches=2 cannot be combined with ClippedASGD"),
+        (["--ckpt_path=nowhere.ckpt"], "Checkpoint file not found: nowhere.ckpt"),
+        (
+            ["--optimizer=null", "--lr_scheduler=ExponentialLR", "--lr_scheduler.gamma=0.9"],
+            "lr_scheduler is given with",
+        ),
+        (["--lr_scheduler=StepLR"], "lr_scheduler: the following arguments are required: step_size"),
+        (
+            [f"{STRATEGY}.method={{class_path: DelayAdaptiveASGD, init_args: {{rule: skip}}}}"],
+            "method.rule: expected one of 'scale', 'drop', got 'skip'",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_told_in_a_line(
+    configs: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as status:
+        main([*arguments(configs, "fit"), *words])
+    assert status.value.code == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith(f"lightning-async fit: {message}")
+
+
+def test_an_error_of_the_module_keeps_its_traceback(configs: Path) -> None:
+    with pytest.raises(RuntimeError, match="no luck today"):
+        main([*arguments(configs, "fit"), "--model.init_args.fail_at=0", "--trainer.max_steps=3"])
+
+
+def test_arguments_of_a_strategy_by_name_are_where_its_configuration_is(
+    configs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["fit", "--config", str(configs / "recipe.yaml"), "--trainer.strategy=loscar"]
+    with pytest.raises(SystemExit):
+        main([*words, "--trainer.strategy.method.sparsity=0.5"])
+    assert "'loscar' is a strategy by name" in (told := capsys.readouterr().err)
+    assert "--config configs/methods/loscar.yaml" in told
+
+
+def test_a_fit_that_is_interrupted_ends_with_how_to_go_on(
+    configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--model=tiny_recipe.Interrupted"]
+    kept = ["--trainer.enable_checkpointing=true", "--trainer.val_check_interval=2"]
+    with pytest.raises(SystemExit):
+        main([*arguments(configs, "fit"), *csv, *kept, "--trainer.max_steps=9", "--trainer.max_epochs=-1"])
+    ended, place, log, hint = capsys.readouterr().out.splitlines()[-4:]
+    (checkpoint,) = tmp_path.rglob("*.ckpt")
+    assert ended.startswith("Interrupted after 4 steps in logical time ")
+    assert Path(place.removeprefix("Checkpoint: ")).resolve() == checkpoint
+    assert log.startswith("Log: ")
+    assert "--ckpt_path" in hint
+
+
+def test_steps_that_are_in_no_checkpoint_are_counted(
+    configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.max_steps=5"]
+    kept = ["--trainer.enable_checkpointing=true", "--trainer.val_check_interval=3"]
+    assert main([*arguments(configs, "fit"), *csv, *kept, "--trainer.max_epochs=-1"]) == 0
+    assert ".ckpt (the last 2 steps are in none)\n" in capsys.readouterr().out

@@ -61,6 +61,15 @@ class AllFrozen(TinyModule):
         self.requires_grad_(False)
 
 
+class Interrupted(TinyModule):
+    """Somebody presses Ctrl-C in the fifth step."""
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        if self.trainer.global_step == 4:
+            raise KeyboardInterrupt
+        return super().training_step(batch, batch_idx)
+
+
 class OtherNames(TinyModule):
     """Calls what it measures by another name."""
 
