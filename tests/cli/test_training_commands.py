@@ -44,6 +44,7 @@ def test_a_fit_ends_with_how_far_it_came_and_where_its_files_are(
     assert steps.startswith("5 steps in logical time ")
     assert "; val/loss " in steps
     (checkpoint,) = tmp_path.rglob("*.ckpt")
+    places[0] = places[0].removesuffix(" (the last step is in none)")
     assert [Path(place.split(": ")[1]).resolve() for place in places] == [checkpoint, checkpoint.parents[1]]
 
 
@@ -235,12 +236,12 @@ def test_a_mistyped_class_is_named_with_the_nearest_wherever_it_stands(
             [f"{STRATEGY}.cluster.init_args.times.init_args.num_workers=0"],
             "cluster.times.num_workers must be at least 1, got 0",
         ),
-        ([f"{STRATEGY}.method.init_args.clip=-1"], "method.clip must be positive"),
+        ([f"{STRATEGY}.method.init_args.clip=-1"], "method.clip must be a number above 0, got -1"),
         (["--trainer.accumulate_grad_batches=2"], "accumulate_grad_batches=2 cannot be combined with ClippedASGD"),
         (["--ckpt_path=nowhere.ckpt"], "Checkpoint file not found: nowhere.ckpt"),
         (
             ["--optimizer=null", "--lr_scheduler=ExponentialLR", "--lr_scheduler.gamma=0.9"],
-            "lr_scheduler is given with",
+            "lr_scheduler is given",
         ),
         (["--lr_scheduler=StepLR"], "lr_scheduler: the following arguments are required: step_size"),
         (
