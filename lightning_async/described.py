@@ -10,7 +10,10 @@ import hashlib
 import inspect
 import re
 import sys
-from functools import partial
+from collections import OrderedDict
+from dataclasses import Field
+from enum import Enum
+from functools import cached_property, partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, ModuleType
@@ -77,7 +80,9 @@ def describe(value: object) -> str:
 
     Long sequences, tensors, and functions that cannot be imported by name enter through a digest; that of a function
     has its code, its defaults, and the values of the variables that it finds outside. Classes, modules and functions
-    that can be imported are told by name.
+    that can be imported are told by name. Other objects are told by their attributes, also those that their `repr`
+    leaves out; not by cached properties, fields of a dataclass that are not compared, and what `__getstate__` drops. A
+    torch module is told by its repr, and by its weights if it is frozen: others change while it is trained.
     """
     return _describe(value, {})
 
@@ -92,16 +97,18 @@ def _digest(content: bytes) -> str:
 
 
 def _describe(value: object, known: _Known) -> str:
-    if isinstance(value, (*_ATOMS, Described)):
+    if isinstance(value, (*_ATOMS, Enum, Described)):
         return repr(value)
     if isinstance(value, np.ndarray):
         return _describe_array(value, known)
     if isinstance(value, (list, tuple)):
         shown = _joined([_describe(item, known) for item in value], alone="," if isinstance(value, tuple) else "")
-        return f"[{shown}]" if isinstance(value, list) else f"({shown})"
+        return (f"[{shown}]" if isinstance(value, list) else f"({shown})") + _further(value, known)
     if isinstance(value, dict):
-        items = [f"{_describe(key, known)}: {_describe(item, known)}" for key, item in value.items()]
-        return "{" + ", ".join(items) + "}"
+        items = [(_describe(key, known), _describe(item, known)) for key, item in value.items()]
+        if not isinstance(value, OrderedDict):  # others are equal in any order
+            items.sort()
+        return "{" + ", ".join(f"{key}: {item}" for key, item in items) + "}" + _further(value, known)
     if isinstance(value, (set, frozenset)):  # in an order that does not depend on hashes
         return f"{type(value).__name__}({_joined(sorted(_describe(item, known) for item in value))})"
     if isinstance(value, partial):
@@ -198,16 +205,71 @@ def _global_names(code: CodeType) -> set[str]:
 
 def _describe_object(value: object, known: _Known) -> str:
     kind = type(value)
+    if "__dataclass_fields__" in vars(kind):
+        return _describe_dataclass(value, known)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    plain = kind.__repr__ is object.__repr__  # shows an address
-    if plain and hasattr(value, "__dict__") and not any(vars(base).get("__slots__") for base in kind.__mro__):
-        return f"{name}({_describe(vars(value), known)})"
-    if not plain:
-        text = repr(value)
-        if not _SAYS_LITTLE.search(text):
-            return text
+    text = _own_repr(value)
+    if "torch" in sys.modules and isinstance(value, sys.modules["torch"].nn.Module):
+        return f"{text or name}{_frozen_weights(value, known)}"
+    slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+    if hasattr(value, "__dict__") and not slots and not _changed(kind, "__reduce__", "__reduce_ex__", "__getstate__"):
+        state: object = _attributes(value)
+    else:
+        if text and not getattr(value, "__dict__", None) and (not slots or _changed(kind, "__reduce__")):
+            return text  # such as a path, or an object of the standard library or of an extension
+        try:
+            state = value.__reduce_ex__(2)
+        except Exception:  # what refuses to be pickled may do so with any error
+            state = _attributes(value)
+    if not text:
+        return f"{name}({_describe(state, known)})" if state is not None else name
+    return f"{text} with {_describe(state, known)}" if state else text
+
+
+def _frozen_weights(module: Any, known: _Known) -> str:
+    if any(parameter.requires_grad for parameter in module.parameters()):
+        return ""
+    return f" with {_describe(dict(module.state_dict()), known)}"
+
+
+def _describe_dataclass(value: object, known: _Known) -> str:
+    """As its generated repr, but with all that distinguishes it from others."""
+    fields: dict[str, Field[object]] = vars(type(value))["__dataclass_fields__"]
+    compared = {name: getattr(value, name, None) for name, field in fields.items() if field.compare}
+    others = {name: held for name, held in (_attributes(value) or {}).items() if name not in fields}
+    items = [f"{name}={_describe(held, known)}" for name, held in {**compared, **others}.items()]
+    return f"{type(value).__qualname__}({', '.join(items)})"
+
+
+def _own_repr(value: object) -> str:
+    """The repr of its class if it has one that says something, else nothing."""
+    kind = type(value)
+    if kind.__repr__ is object.__repr__:
+        return ""
     try:
-        made_of = value.__reduce_ex__(2)
-    except Exception:  # what refuses to be pickled may do so with any error
-        return name
-    return f"{name}({_describe(made_of, known)})"
+        text = repr(value)
+    except Exception:  # it may need what is not there yet
+        return ""
+    return "" if _SAYS_LITTLE.search(text) else text
+
+
+def _changed(kind: type, *methods: str) -> bool:
+    """Whether a class has methods of its own in the place of those of `object`."""
+    return any(getattr(kind, method, None) is not getattr(object, method, None) for method in methods)
+
+
+def _attributes(value: object) -> dict[str, object] | None:
+    """Attributes without what is computed from others when it is asked for; None if there can be none."""
+    if not hasattr(value, "__dict__"):
+        return None
+    return {
+        name: held
+        for name, held in vars(value).items()
+        if not isinstance(getattr(type(value), name, None), cached_property)
+    }
+
+
+def _further(container: object, known: _Known) -> str:
+    """What a container of a derived class has beside its items."""
+    attributes = _attributes(container)
+    return f" with {_describe(attributes, known)}" if attributes else ""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache, partial
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +20,7 @@ import torch
 
 from lightning_async.described import Described, describe
 from lightning_async.methods import LOSCAR
+from lightning_async.simulation import Link
 
 Numbers = Callable[..., object]
 
@@ -40,6 +46,69 @@ class Plain:
 class Abbreviated(Plain):
     def __repr__(self) -> str:
         return "Abbreviated(...)"
+
+
+class Color(Enum):
+    RED = 1
+
+
+class Hiding(Plain):
+    def __repr__(self) -> str:
+        return "Hiding()"
+
+
+class Extended(list[int]):
+    def __init__(self, k: int) -> None:
+        super().__init__([1, 2])
+        self.k = k
+
+
+class Keyed(dict[str, int]):
+    def __init__(self, k: int) -> None:
+        super().__init__(a=1)
+        self.k = k
+
+
+@dataclass(frozen=True)
+class Fields:
+    k: int
+    hidden: int = field(default=0, repr=False)
+    cache: int = field(default=0, compare=False)
+
+    @cached_property
+    def double(self) -> int:
+        return 2 * self.k
+
+
+class MoreThanFields(Fields):
+    def __init__(self, k: int) -> None:
+        super().__init__(0)
+        object.__setattr__(self, "more", k)
+
+
+@dataclass(slots=True)
+class SlottedFields:
+    k: int = field(repr=False)
+
+
+class Reduced:
+    """Is told by what it would be pickled as, like an object whose state is in C."""
+
+    def __init__(self, k: int) -> None:
+        self._hidden = [k]
+
+    def __repr__(self) -> str:
+        return "Reduced()"
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        return Reduced, (self._hidden[0],)
+
+
+def frozen(k: int) -> torch.nn.Module:
+    module = torch.nn.Linear(2, 2).requires_grad_(False)
+    module.weight.fill_(k)
+    module.bias.fill_(0)
+    return module
 
 
 def keyword_only(k: int) -> Numbers:
@@ -125,6 +194,17 @@ MAKERS: dict[str, Callable[[int], object]] = {
     "set of strings": lambda k: {"a", "b", "c", str(k)},
     "numpy generator": np.random.default_rng,
     "dictionary": lambda k: {"a": Slotted(k)},
+    "ordered dictionary": lambda k: OrderedDict(sorted({"a": 2, "b": k}.items(), key=lambda item: item[1])),
+    "Python generator": random.Random,
+    "a hiding repr": Hiding,
+    "attribute of a list": Extended,
+    "attribute of a dictionary": Keyed,
+    "field of a dataclass": Fields,
+    "field that is not shown": lambda k: Fields(0, hidden=k),
+    "attribute beside fields": MoreThanFields,
+    "dataclass with slots": SlottedFields,
+    "a hiding repr, and a state of its own": Reduced,
+    "frozen module": frozen,
 }
 
 
@@ -186,6 +266,40 @@ def test_a_function_that_can_be_imported_is_told_by_name() -> None:
 def test_two_equal_values_and_one_value_twice_have_the_same_text() -> None:
     one, function = Slotted(2), default(2)
     assert describe([one, one, function, function]) == describe([Slotted(2), Slotted(2), default(2), default(2)])
+
+
+def test_equal_dictionaries_have_the_same_text() -> None:
+    assert describe({"a": 1, "b": {"c": 2, "d": 3}}) == describe({"b": {"d": 3, "c": 2}, "a": 1})
+
+
+def test_what_was_computed_meanwhile_changes_nothing() -> None:
+    used = Fields(1)
+    assert used.double == 2
+    assert describe(used) == describe(Fields(1, cache=5)) == "Fields(k=1, hidden=0)"
+
+
+def test_training_changes_nothing() -> None:
+    one, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    assert describe(one) == describe(other) == repr(one)
+
+
+@pytest.mark.parametrize(
+    "value", [Link(0.5, 100.0), Path("a/b"), Fraction(1, 3), Color.RED, slice(1, 2), torch.float32]
+)
+def test_what_its_repr_shows_in_full_is_told_by_it(value: object) -> None:
+    assert describe(value) == repr(value)
+
+
+class Broken(Plain):
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+    def __reduce__(self) -> str:
+        raise RuntimeError
+
+
+def test_what_can_neither_be_shown_nor_pickled_is_told_by_its_attributes() -> None:
+    assert describe(Broken(1)) == "tests.test_described.Broken({'k': 1})"
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float32])
