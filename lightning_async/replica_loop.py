@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 
 from torch import Tensor
@@ -39,6 +40,8 @@ class ReplicaSimulation(Iterator[Step]):
         self._max_steps = math.inf if max_steps is None else max_steps
         self._max_time = math.inf if max_time is None else max_time
         local.check_budget(self._max_time)
+        if (unmerged := local.ends_unmerged(self._max_steps)) is not None:
+            warnings.warn(f"simulate(max_steps={max_steps}) {unmerged}", stacklevel=3)
 
     @property
     def replicas(self) -> Tensor:

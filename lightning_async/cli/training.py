@@ -141,7 +141,7 @@ def _is_refusal(error: Exception) -> bool:
     building = any(name.startswith("jsonargparse") for name in raised_in) and raised_in[-1].startswith(
         "lightning_async."
     )
-    return building or raised_in[-1] == __name__
+    return bool(building or raised_in[-1] == __name__)
 
 
 def _give_up(arguments: list[str], reason: str) -> NoReturn:

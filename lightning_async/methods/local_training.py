@@ -186,6 +186,16 @@ class LocalTraining:
             values["utilization"] = sum(self.computing) / (n * self.round.start)
         return values
 
+    def ends_unmerged(self, steps: float) -> str | None:
+        """What to say of a run of so many local steps, if it ends before replicas are merged for the first time."""
+        if self.completed or not 0 < steps < len(self.round.steps) or self.method.silent:
+            return None
+        return (
+            f"ends before replicas are merged for the first time, after {steps} local steps: the first round has "
+            f"{len(self.round.steps)}, and ends at logical time {self.round.end:g} ({self.method!r}, "
+            f"{self.cluster.link!r})."
+        )
+
     def check_budget(self, max_time: float) -> None:
         """Refuse a budget of logical time that ends before the first merge.
 

@@ -178,14 +178,10 @@ class LocalSGDStrategy(ScheduledStrategy):
         trainer, local = self._module.trainer, self._fitting
         # Infinite or negative if the length of the data is not known, and nothing else limits the fit.
         steps = trainer.estimated_stepping_batches - trainer.global_step
-        if local.completed == 0 and 0 <= steps < len(local.round.steps) and not local.method.silent:
+        if (unmerged := local.ends_unmerged(steps)) is not None:
             by_steps = trainer.estimated_stepping_batches == trainer.max_steps
             limit = f"max_steps={trainer.max_steps}" if by_steps else f"max_epochs={trainer.max_epochs}"
-            rank_zero_warn(
-                f"Trainer({limit}) ends before replicas are merged for the first time, after {steps} local steps: the "
-                f"first round has {len(local.round.steps)}, and ends at logical time {local.round.end:g} "
-                f"({self.method!r}, {self.cluster.link!r})."
-            )
+            rank_zero_warn(f"Trainer({limit}) {unmerged}")
 
     @override
     def batch_to_device(self, batch: Any, device: torch.device | None = None, dataloader_idx: int = 0) -> Any:

@@ -1,6 +1,7 @@
 """Arguments of replica methods: refused at construction, with what is allowed."""
 
 import pickle
+import warnings
 
 import pytest
 import torch
@@ -80,12 +81,24 @@ def test_a_budget_within_the_first_round_is_refused_before_the_first_gradient():
     assert not calls
 
 
+def test_a_run_that_ends_before_the_first_merge_is_told_so():
+    # The first round: 2 + 2 steps, then 5 + 5 while the message travels.
+    with pytest.warns(
+        UserWarning, match=r"simulate\(max_steps=13\) ends before .* the first round has 14, and ends at .* 7 "
+    ):
+        _simulate([torch.ones(2)], max_steps=13)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _simulate([torch.ones(2)], max_steps=14)
+
+
 def test_steps_up_to_the_limit_of_time_are_made():
     running = _simulate([torch.ones(2)], max_steps=None, max_time=10.0)
     assert running.local.logical_time == 10.0
     assert running.local.next_step().time > 10.0
 
 
+@pytest.mark.filterwarnings("ignore:.*before replicas are merged")
 def test_the_average_is_in_place_when_the_run_ends_in_the_middle_of_a_round():
     x = torch.ones(3)
     running = _simulate([x], lambda job: [torch.full_like(x, 1.0 + job.worker)], max_steps=3)
