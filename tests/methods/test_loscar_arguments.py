@@ -84,7 +84,7 @@ def test_a_budget_within_the_first_round_is_refused_before_the_first_gradient():
 def test_a_run_that_ends_before_the_first_merge_is_told_so():
     # The first round: 2 + 2 steps, then 5 + 5 while the message travels.
     with pytest.warns(
-        UserWarning, match=r"simulate\(max_steps=13\) ends before .* the first round has 14, and ends at .* 7 "
+        UserWarning, match=r"simulate\(max_steps=13\) ends before .* has 14, and ends at logical time 7 "
     ):
         _simulate([torch.ones(2)], max_steps=13)
     with warnings.catch_warnings():
