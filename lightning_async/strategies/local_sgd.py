@@ -36,8 +36,9 @@ class LocalSGDStrategy(ScheduledStrategy):
 
     One Lightning batch is one local step of one replica, in order of logical time: `global_step`, schedulers,
     `log_every_n_steps` and checkpoints count local steps over all replicas. The merge of a round belongs to its last
-    step, which is made when the message has arrived, though its worker may have computed it before. Parameters, buffers and optimizer state of
-    the replica are swapped in by pointer. Hyper-parameters of the optimizer, and so schedulers, are shared.
+    step, which is made when the message has arrived, though its worker may have computed it before. Parameters, buffers
+    and optimizer state of the replica are swapped in by pointer. Hyper-parameters of the optimizer, and so schedulers,
+    are shared.
 
     What is validated and saved, and what the module holds after a fit, is the average model: the mean of parameters and
     floating-point buffers, the maximum of counters. Otherwise the module holds one replica, from `on_train_batch_start`
