@@ -22,9 +22,9 @@ class TimeToTarget(Callback):
     """Records the logical time at which a validation metric first reaches a value.
 
     With `window` w, the mean of the last w validations must reach it. Under `ValidateEvery` it is the mean at the last
-    w multiples: an iterate that stays current over several is validated once, and counts at each. The result is in the
-    attribute `time`, None as long as the target was not reached, and is logged once as `time_to_target/<metric>`, or as
-    `time_to_target/<metric>/<value>` if there are several targets for the metric.
+    w multiples: an iterate that stays current over several is validated once, and counts at each, when the next one is
+    validated. The result is in the attribute `time`, None as long as the target was not reached, and is logged once as
+    `time_to_target/<metric>`, or as `time_to_target/<metric>/<value>` if there are several targets for the metric.
 
     Args:
         metric: name of a logged validation metric.

@@ -55,6 +55,8 @@ class ValidateEvery(Callback):
         if stage != "fit":
             return
         simulated_strategy(trainer, self)
+        if trainer.global_step == 0:  # before a checkpoint is loaded, which may be that of the initial iterate
+            self._passed = 0
         tied_to = None
         if validates_by_the_clock(trainer):
             tied_to = "val_check_interval is a duration, which ties validation to real time"
@@ -69,8 +71,6 @@ class ValidateEvery(Callback):
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         trainer.val_check_batch = NEVER
-        if trainer.global_step == 0:
-            self._passed = 0
         if not trainer.enable_validation:
             rank_zero_warn(
                 f"ValidateEvery(logical_time={self.logical_time}) has nothing to validate: {type(pl_module).__name__} "

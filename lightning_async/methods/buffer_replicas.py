@@ -91,8 +91,13 @@ class BufferReplicas:
             buffer.values.copy_(_average(buffer.values).expand_as(buffer.values))
 
     def state_dict(self) -> list[Tensor]:
-        """The values of all replicas, buffer by buffer."""
-        return [buffer.values for buffer in self._buffers]
+        """The values of all replicas, buffer by buffer, with what has been written into the average."""
+        values = [buffer.values for buffer in self._buffers]
+        for i, (buffer, average) in enumerate(zip(self._buffers, self._average)):  # noqa: B905  as in take_over_average
+            current = buffer.current.to(average.device)
+            if not same(current, average):
+                values[i] = current.expand_as(buffer.values).clone()
+        return values
 
     def load_state_dict(self, state: Sequence[Tensor]) -> None:
         """Restore what `state_dict` returned.
@@ -124,7 +129,12 @@ def _check_average(name: str, tensor: Tensor) -> None:
 
 def same(a: Tensor, b: Tensor) -> bool:
     """Whether all entries are equal; NaN is what NaN was."""
-    return bool(((a == b) | ((a != a) & (b != b))).all())
+    return not differing(a, b).any()
+
+
+def differing(a: Tensor, b: Tensor) -> Tensor:
+    """Which entries are not equal."""
+    return (a != b) & ~((a != a) & (b != b))
 
 
 def _average(values: Tensor) -> Tensor:

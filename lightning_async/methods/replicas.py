@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lightning_async.methods.buffer_replicas import BufferReplicas, same
+from lightning_async.methods.buffer_replicas import BufferReplicas, differing
 from lightning_async.methods.flat import FlatReplicas
 from lightning_async.methods.parameters import check_distinct, check_floating
 
@@ -24,8 +24,8 @@ class Replicas:
 
     What stands in the parameters at the start is where all replicas begin, and how it lies in memory is how all of them
     do. From then on the parameters are views: of one replica, or of the average model, which is made when it is asked
-    for and given up when a replica enters. What is written into a replica belongs to it; a parameter that is written
-    while no replica is in place, before the first has entered or into the average, is so in all replicas.
+    for and given up when a replica enters. What is written into a replica belongs to it; entries that are written while
+    no replica is in place, before the first has entered or into the average, all have when the next one enters.
 
     Args:
         parameters: the trainable parameters.
@@ -92,14 +92,33 @@ class Replicas:
                 view.copy_(p.data)
                 p.data = view
 
-    def _take_over_for_all(self) -> None:
-        """Let all replicas have parameters that do not hold what they were given any more, the average or the start."""
+    def _take_over_for_all(self) -> bool:
+        """Let all replicas have entries that are not what parameters were given any more, the average or the start."""
         given = self.flat.split(self.flat.mean() if self.in_place == "average" else self.flat.rows[0])
+        written = False
         for index, (p, before) in enumerate(zip(self.parameters, given, strict=True)):
             self._check_kind(index)
-            if not same(p.data, before):
+            changed = differing(p.data, before)
+            if changed.any():
+                written = True
                 for replica in range(len(self.flat.rows)):
-                    self.flat.views(replica)[index].copy_(p.data)
+                    view = self.flat.views(replica)[index]
+                    view.copy_(torch.where(changed, p.data, view))
+        return written
+
+    def _saved_parameters(self) -> Tensor:
+        """All replicas, with what has been written. Who has written it into the average may take it back after this."""
+        if isinstance(self.in_place, int):
+            self._take_over()
+            return self.flat.compact()
+        if any(p.dtype != self.flat.rows.dtype for p in self.parameters):  # for the time of a validation
+            return self.flat.compact()
+        before = self.flat.rows.clone()
+        if not self._take_over_for_all():
+            return self.flat.compact()
+        saved = self.flat.compact().clone()
+        self.flat.rows.copy_(before)
+        return saved
 
     def _check_kind(self, index: int) -> None:
         now, kept = self.parameters[index].data, self.flat.views(0)[index]
@@ -130,15 +149,14 @@ class Replicas:
             RuntimeError: if replicas were moved to other memory.
         """
         self.flat.check_in_place()
-        self._take_over()
-        self.buffers.take_over_average()
+        parameters = self._saved_parameters()
         optimizers = []
         for state in self._states:
             self.optimizer.state = state
             optimizers.append(self.optimizer.state_dict()["state"])
         self.optimizer.state = self._states[self.last]
         return {
-            "parameters": self.flat.compact(),
+            "parameters": parameters,
             "strides": list(self.flat.strides),
             "buffers": self.buffers.state_dict(),
             "optimizers": optimizers,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from lightning_async._compat import Closure
 from lightning_async.data import Partition
+from lightning_async.methods.buffer_replicas import same
 from lightning_async.methods.local_training import LocalTraining
 from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.replica_method import ReplicaMethod
@@ -42,8 +43,8 @@ class LocalSGDStrategy(ScheduledStrategy):
 
     What is validated and saved, and what the module holds after a fit, is the average model: the mean of parameters and
     floating-point buffers, the maximum of counters. Otherwise the module holds one replica, from `on_train_batch_start`
-    on that whose step comes, until the next batch; callbacks see it still in `on_validation_start`. Parameters and
-    buffers that a hook writes before the first batch, or after a validation has begun, all replicas get. A checkpoint
+    on that whose step comes, until the next batch. Entries of parameters, and buffers, that a hook writes before the
+    first batch, or in a validation and does not take back by its end, all replicas get. A checkpoint
     also holds, under one key, all replicas and what is needed to continue bit for bit; a plain Trainer can load it,
     with the average model.
 
@@ -162,7 +163,7 @@ class LocalSGDStrategy(ScheduledStrategy):
     @override
     def _continues(self, engine: LocalTraining) -> bool:  # type: ignore[override]  # there is no other
         average = engine.replicas.flat.split(engine.replicas.flat.mean())
-        if not super()._continues(engine) or not all(map(torch.equal, average, engine.parameters)):
+        if not super()._continues(engine) or not all(map(same, average, engine.parameters)):
             rank_zero_warn("the weights were changed since the last fit: all replicas begin anew, at logical time 0")
             return False
         if [p.stride() for p in engine.parameters] != engine.replicas.flat.strides:
@@ -241,8 +242,16 @@ class LocalSGDStrategy(ScheduledStrategy):
         return state
 
     @override
+    def setup(self, trainer: Trainer) -> None:
+        super().setup(trainer)
+        self._validated_over = None
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+        callbacks.insert(0, _AverageBeforeCallbacks())
+
+    @override
     def on_validation_start(self) -> None:
-        self._validated_over = self._enter_average()
+        if self._validated_over is None:
+            self._validated_over = self._enter_average()
 
     @override
     def on_validation_end(self) -> None:
@@ -255,6 +264,8 @@ class LocalSGDStrategy(ScheduledStrategy):
 
     @override
     def teardown(self) -> None:
+        callbacks: list[Callback] = self._module.trainer.callbacks  # type: ignore[attr-defined]
+        callbacks[:] = [callback for callback in callbacks if not isinstance(callback, _AverageBeforeCallbacks)]
         self._enter_average()
         super().teardown()
 
@@ -276,3 +287,14 @@ class LocalSGDStrategy(ScheduledStrategy):
         if self.local is None:
             raise RuntimeError("the strategy is not fitting a module yet")
         return self.local
+
+
+class _AverageBeforeCallbacks(Callback):
+    """The first of all callbacks: what the others find when a validation begins is the average already.
+
+    Lightning calls a strategy's own hook after those of callbacks and module.
+    """
+
+    @override
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        trainer.strategy.on_validation_start()

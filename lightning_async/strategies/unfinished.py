@@ -8,7 +8,7 @@ was given. Private names of Lightning are used as in `_compat`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -39,17 +39,31 @@ class Unfinished:
         hook: the hook in which the checkpoint is written, if something follows it before the next batch.
         metrics: what callbacks and schedulers see as `trainer.callback_metrics`.
         epoch: what `self.log` has collected for the means of the epoch.
+        objects: the states of the module's metric objects, by their names.
+        seen: validation batches that have been logged one by one, for each loader.
     """
 
     hook: str | None
     metrics: dict[str, Tensor] = field(default_factory=dict)
     epoch: list[dict[str, Any]] = field(default_factory=list)
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seen: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def at(cls, trainer: Trainer) -> Unfinished:
         """Where a trainer is now."""
-        metrics = {key: value.detach().cpu() for key, value in trainer.callback_metrics.items()}
-        return cls(_hook(trainer), metrics, _collected(trainer.fit_loop.epoch_loop._results.values()))
+        loop = trainer.fit_loop.epoch_loop
+        # Lightning resets those that only validation logs before they are used again.
+        reset = _logged(loop.val_loop._results) - _logged(loop._results)
+        named = trainer.lightning_module.named_modules()
+        objects = {name: _state_of(m) for name, m in named if isinstance(m, Metric) and id(m) not in reset}
+        return cls(
+            _hook(trainer),
+            {key: value.detach().cpu() for key, value in _callback_metrics(trainer).items()},
+            _collected(loop._results.values()),
+            objects,
+            dict(loop.val_loop._seen_batches_per_dataloader),
+        )
 
     @property
     def after_batch(self) -> bool:
@@ -58,7 +72,7 @@ class Unfinished:
 
     def state_dict(self) -> dict[str, Any]:
         """For a checkpoint; of plain values and tensors only."""
-        return asdict(self)
+        return dict(vars(self))
 
     @classmethod
     def load(cls, state: dict[str, Any] | None, trainer: Trainer) -> Unfinished | None:
@@ -78,7 +92,9 @@ class Unfinished:
     def then(self, now: Unfinished) -> Unfinished:
         """What is left while a resumed run has not begun with it, such as after a validation in `on_train_start`."""
         validated = self.hook == _BATCH and now.hook == _VALIDATION
-        return Unfinished(now.hook if validated else self.hook, {**self.metrics, **now.metrics}, self.epoch)
+        return replace(
+            self, hook=now.hook if validated else self.hook, metrics={**self.metrics, **now.metrics}, seen=now.seen
+        )
 
     def _prepare(self, trainer: Trainer) -> None:
         loop = trainer.fit_loop
@@ -100,8 +116,13 @@ class Unfinished:
         device = trainer.strategy.root_device
         saved = {key: value.to(device) for key, value in self.metrics.items()}
         connector._callback_metrics = {**saved, **connector._callback_metrics}
+        loop.epoch_loop._results.reset()  # of what a hook logs again as the run begins
         for entry in self.epoch:
             _collect(trainer, entry)
+        loop.epoch_loop.val_loop._seen_batches_per_dataloader.update(self.seen)
+        for name, metric in trainer.lightning_module.named_modules():
+            if isinstance(metric, Metric) and name in self.objects:
+                _restore(metric, self.objects[name], device)
         if self.epoch:
             connector._first_loop_iter = False  # the next batch is not the first one, which forgets what it finds
         if self.hook in (_BATCH, _VALIDATION):
@@ -162,9 +183,9 @@ def _collected(results: Iterable[Any]) -> list[dict[str, Any]]:
     """Everything that has been logged in this epoch, with the arguments of `self.log`."""
     entries = []
     for result in results:
-        if result.has_reset:
-            continue
         meta = result.meta
+        if result.has_reset or meta.sync._group is not None:  # a process group is of one process, and is compared
+            continue
         entry = {
             "fx": meta.fx,
             "name": meta.name,
@@ -179,8 +200,7 @@ def _collected(results: Iterable[Any]) -> list[dict[str, Any]]:
             "rank_zero_only": meta.sync.rank_zero_only,
             "metric_attribute": meta.metric_attribute,
         }
-        owner = result if result.is_tensor else result.value
-        state = {name: _detached(getattr(owner, name)) for name in owner._defaults}
+        state = {name: _detached(getattr(result, name)) for name in result._defaults} if result.is_tensor else None
         entries.append({"arguments": entry, "state": state, "last": _detached(result._forward_cache)})
     return entries
 
@@ -189,17 +209,45 @@ def _collect(trainer: Trainer, entry: dict[str, Any]) -> None:
     """Let a value have been logged, as `_collected` found it."""
     results, device = trainer.fit_loop.epoch_loop._results, trainer.strategy.root_device
     arguments = {**entry["arguments"], "reduce_fx": _REDUCTIONS[entry["arguments"]["reduce_fx"]]}
-    attribute = arguments["metric_attribute"]
     value: Any = torch.zeros((), device=device)
-    if attribute is not None:
-        value = trainer.lightning_module.get_submodule(attribute)
+    if entry["state"] is None:
+        value = dict(trainer.lightning_module.named_modules()).get(arguments["metric_attribute"])
+        if not isinstance(value, Metric):
+            return  # it is no part of the module, so that its state is not kept either
     results.log(value=value, batch_size=1, sync_dist_fn=trainer.strategy.reduce, **arguments)
     result = results[f"{arguments['fx']}.{arguments['name']}"]
-    owner: Metric = result if attribute is None else value
-    for name, state in entry["state"].items():
-        setattr(owner, name, _moved(state, device))
-    owner._update_count, owner._computed = max(owner._update_count, 1), None
+    for name, state in (entry["state"] or {}).items():
+        setattr(result, name, _moved(state, device))
+    result._update_count = max(result._update_count, 1)
     result._computed, result._forward_cache = None, _moved(entry["last"], device)
+
+
+def _callback_metrics(trainer: Trainer) -> dict[str, Tensor]:
+    """`trainer.callback_metrics`; those known before if one cannot be computed, which must not keep from saving."""
+    try:
+        return dict(trainer.callback_metrics)
+    except Exception:
+        return dict(trainer._logger_connector._callback_metrics)
+
+
+def _logged(results: dict[str, Any]) -> set[int]:
+    return {id(result.value) for result in results.values() if not result.is_tensor}
+
+
+def _state_of(metric: Metric) -> dict[str, Any]:
+    """What a metric object has seen: its states, and the numbers that it counts in."""
+    plain = {name: value for name, value in vars(metric).items() if type(value) in (int, float, bool)}
+    plain.pop("training")
+    states = {name: _detached(getattr(metric, name)) for name in metric._defaults}
+    return {"states": states, "plain": plain}
+
+
+def _restore(metric: Metric, state: dict[str, Any], device: torch.device) -> None:
+    for name, value in state["states"].items():
+        setattr(metric, name, _moved(value, device))
+    for name, value in state["plain"].items():
+        setattr(metric, name, value)
+    metric._computed = None
 
 
 def _detached(value: Any) -> Any:
