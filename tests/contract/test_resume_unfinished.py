@@ -13,11 +13,11 @@ from contract_battery.images import loader, validation_loader
 from contract_battery.running import MemoryLogger, differences, outcome, quiet
 from contract_battery.table import CONTRACTS
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.callbacks import Checkpoint, EarlyStopping
+from lightning.pytorch.callbacks import Checkpoint, EarlyStopping, OnExceptionCheckpoint
 from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader, IterableDataset
-from torchmetrics import MeanMetric
+from torchmetrics import MaxMetric, MeanMetric, RunningMean
 
 from lightning_async.callbacks import ValidateEvery
 
@@ -169,6 +169,82 @@ def test_step_sizes_and_metrics_go_on(case: str, tmp_path: Path) -> None:
     assert {hook for hook, _ in whole.saving.saved} == set(HOOKS)
     if monitor is not None:
         assert whole.outcome["optimizer"][0]["param_groups"][0]["lr"] < 0.1
+
+
+class Measured(Scheduled):
+    """Metric objects of several kinds, one of them logged at the end of the epoch only."""
+
+    def __init__(self) -> None:
+        super().__init__("train/both")
+        self.first, self.second = MeanMetric(), MaxMetric()
+        self.both = self.first + self.second
+        self.running, self.late, self.validated = RunningMean(window=3), MeanMetric(), MeanMetric()
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.both.update(loss.detach())
+        self.running(loss.detach())
+        self.late.update(loss.detach())
+        self.log("train/both", self.both, on_step=False, on_epoch=True)
+        self.log("train/running", self.running, on_step=True, on_epoch=True)
+        return loss
+
+    def on_train_epoch_end(self) -> None:
+        self.log("train/late", self.late)
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int) -> None:
+        loss = self.loss(batch)
+        self.validated(loss)
+        self.log("val/loss", self.validated, on_step=True, on_epoch=True)
+
+
+@pytest.mark.parametrize("name", ["asgd", "loscar"])
+def test_metric_objects_go_on(name: str, tmp_path: Path) -> None:
+    check_every_checkpoint(tmp_path, name, Measured, val_check_interval=3)
+
+
+class Failing(MeanMetric):
+    def compute(self) -> Tensor:
+        raise ValueError("nothing to compute")
+
+
+class NotComputable(Scheduled):
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.failing = Failing()
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.failing.update(loss.detach())
+        self.log("train/failing", self.failing, on_step=False, on_epoch=True)
+        return loss
+
+
+def test_a_metric_that_cannot_be_computed_keeps_no_checkpoint_from_being_written(tmp_path: Path) -> None:
+    saving = OnExceptionCheckpoint(tmp_path, "rescued")
+    with pytest.raises(ValueError, match="nothing to compute"):
+        Run("asgd", NotComputable(), tmp_path / "run", saving)
+    assert torch.load(tmp_path / "rescued.ckpt", weights_only=True)["global_step"] == EPOCH
+
+
+class Elsewhere(Scheduled):
+    """Logs a metric that is no part of it."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.hidden = [MeanMetric()]
+
+    def training_step(self, batch: list[Tensor], batch_idx: int) -> Tensor:
+        loss = super().training_step(batch, batch_idx)
+        self.hidden[0].update(loss.detach())
+        self.log("train/hidden", self.hidden[0], on_step=False, on_epoch=True, metric_attribute="hidden[0]")
+        return loss
+
+
+def test_a_metric_that_is_no_part_of_the_module_keeps_no_run_from_being_resumed(tmp_path: Path) -> None:
+    whole = Run("asgd", Elsewhere(), tmp_path / "whole")
+    again = Run("asgd", Elsewhere(), tmp_path / "again", since=whole.saving.path("batch", 2))
+    assert differences(whole.outcome, again.outcome) == []
 
 
 @pytest.mark.parametrize("arguments", [{}, {"val_check_interval": 3, "check_val_every_n_epoch": None}], ids=str)

@@ -215,3 +215,100 @@ def test_a_parameter_of_another_shape_is_refused(classifier, images, quiet):
 
     with pytest.raises(RuntimeError, match=r"parameter 5 was of shape \(3,\).* now holds a tensor of shape \(1,\)"):
         quiet(strategy=_strategy(), max_steps=4).fit(Shrinking(), images())
+
+
+@pytest.fixture
+def averaging(classifier):
+    """A module that is validated with other weights than those it trains, which it puts back afterwards."""
+
+    def make(begin, end, by_pointer):
+        module = classifier()
+        kept = {}
+
+        def swap(*args):
+            for p in module.parameters():
+                if by_pointer:
+                    kept[p], p.data = p.data, 0.5 * p.data
+                else:
+                    kept[p] = p.data.clone()
+                    p.data.mul_(0.5)
+
+        def restore(*args):
+            for p, value in kept.items():
+                if by_pointer:
+                    p.data = value
+                else:
+                    p.data.copy_(value)
+            kept.clear()
+
+        setattr(module, begin, swap)
+        setattr(module, end, restore)
+        return module
+
+    return make
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("by_pointer", [False, True])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("on_validation_start", "on_validation_end"),
+        ("on_validation_epoch_start", "on_validation_epoch_end"),
+        ("on_validation_epoch_start", "on_validation_end"),
+    ],
+)
+def test_weights_that_are_swapped_for_the_time_of_a_validation_leave_no_trace(
+    averaging, classifier, images, quiet, tmp_path, begin, end, by_pointer, saved
+):
+    ends = []
+    for module, arguments in (
+        (classifier(), {"limit_val_batches": 0}),
+        (averaging(begin, end, by_pointer), _VALIDATING),
+    ):
+        if saved and arguments is _VALIDATING:
+            saving = ModelCheckpoint(tmp_path, monitor="val/loss", save_top_k=-1)
+            arguments = {**arguments, "callbacks": [saving], "enable_checkpointing": True}
+        strategy = _strategy((1.0, 1.5, 3.0))
+        quiet(strategy=strategy, max_steps=13, **arguments).fit(module, images(), images())
+        ends.append(strategy.replicas.clone())
+    assert torch.equal(*ends)
+    assert not torch.equal(ends[1][0], ends[1][1])
+
+
+def test_one_worker_saves_what_a_validation_has_swapped_in_as_a_plain_trainer_does(averaging, images, quiet, tmp_path):
+    states = []
+    for strategy in ("auto", _strategy(times=(1.0,))):
+        saving = ModelCheckpoint(tmp_path / str(len(states)), monitor="val/loss", save_top_k=-1)
+        trainer = quiet(strategy=strategy, max_steps=3, callbacks=[saving], enable_checkpointing=True, **_VALIDATING)
+        module = averaging("on_validation_epoch_start", "on_validation_end", by_pointer=False)
+        module.network[4].p = 0.0
+        trainer.fit(module, images(), images())
+        states.append(torch.load(tmp_path / str(len(states)) / "epoch=0-step=2.ckpt"))
+    plain, ours = (state["state_dict"] for state in states)
+    assert all(torch.equal(plain[key], ours[key]) for key in plain)
+    weight = states[1]["lightning_async"]["local"]["replicas"]["parameters"][0, :27]
+    assert torch.equal(weight, plain["network.0.weight"].flatten())
+
+
+def test_entries_that_are_not_written_stay_the_replicas_own(classifier, images, quiet):
+    class Pruned(classifier):
+        def on_validation_epoch_end(self):
+            self.network[5].weight.data[0, 0] = 0.0
+
+    strategy = _strategy((1.0, 1.5, 3.0))
+    quiet(strategy=strategy, max_epochs=1).fit(Pruned(), images(), images())
+    pruned = strategy.replicas[:, 36]
+    assert torch.equal(pruned, torch.zeros(3))
+    assert not torch.equal(strategy.replicas[0, 37:], strategy.replicas[1, 37:])
+
+
+def test_a_second_fit_goes_on_if_a_parameter_is_not_a_number(classifier, images, quiet):
+    module = classifier()
+    module.unused = torch.nn.Parameter(torch.tensor(float("nan")))
+    strategy = _strategy()
+    trainer = quiet(strategy=strategy, max_steps=7, limit_val_batches=0)
+    trainer.fit(module, images())
+    trainer.fit_loop.epoch_loop.max_steps = 12
+    trainer.fit(module, images())
+    assert strategy.local.completed == 12
