@@ -22,6 +22,7 @@ from lightning_async.methods.nonfinite import OnNonFinite
 from lightning_async.methods.replica_method import ReplicaMethod
 from lightning_async.methods.replica_method_checks import check_resumable
 from lightning_async.simulation import SimulatedCluster
+from lightning_async.strategies.average_before_callbacks import AverageBeforeCallbacks
 from lightning_async.strategies.optimizer_choice import OptimizerChoice, SchedulerInterval
 from lightning_async.strategies.replica_checks import (
     check_registered,
@@ -246,7 +247,7 @@ class LocalSGDStrategy(ScheduledStrategy):
         super().setup(trainer)
         self._validated_over = None
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
-        callbacks.insert(0, _AverageBeforeCallbacks())
+        callbacks.insert(0, AverageBeforeCallbacks())
 
     @override
     def on_validation_start(self) -> None:
@@ -265,7 +266,7 @@ class LocalSGDStrategy(ScheduledStrategy):
     @override
     def teardown(self) -> None:
         callbacks: list[Callback] = self._module.trainer.callbacks  # type: ignore[attr-defined]
-        callbacks[:] = [callback for callback in callbacks if not isinstance(callback, _AverageBeforeCallbacks)]
+        callbacks[:] = [callback for callback in callbacks if not isinstance(callback, AverageBeforeCallbacks)]
         self._enter_average()
         super().teardown()
 
@@ -287,14 +288,3 @@ class LocalSGDStrategy(ScheduledStrategy):
         if self.local is None:
             raise RuntimeError("the strategy is not fitting a module yet")
         return self.local
-
-
-class _AverageBeforeCallbacks(Callback):
-    """The first of all callbacks: what the others find when a validation begins is the average already.
-
-    Lightning calls a strategy's own hook after those of callbacks and module.
-    """
-
-    @override
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        trainer.strategy.on_validation_start()
