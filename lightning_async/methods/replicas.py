@@ -84,7 +84,7 @@ class Replicas:
             RuntimeError: if a parameter was made to hold a tensor of another shape or dtype.
         """
         if not isinstance(self.in_place, int):
-            self._take_over_for_all()
+            self._write_all(self._written())
             return
         for index, (p, view) in enumerate(zip(self.parameters, self.flat.views(self.in_place))):  # noqa: B905  as in enter
             if p.data_ptr() != view.data_ptr():
@@ -92,19 +92,23 @@ class Replicas:
                 view.copy_(p.data)
                 p.data = view
 
-    def _take_over_for_all(self) -> bool:
-        """Let all replicas have entries that are not what parameters were given any more, the average or the start."""
+    def _written(self) -> dict[int, Tensor]:
+        """Which entries of which parameters are not what they were given any more, the average or the start."""
         given = self.flat.split(self.flat.mean() if self.in_place == "average" else self.flat.rows[0])
-        written = False
+        written = {}
         for index, (p, before) in enumerate(zip(self.parameters, given, strict=True)):
             self._check_kind(index)
             changed = differing(p.data, before)
             if changed.any():
-                written = True
-                for replica in range(len(self.flat.rows)):
-                    view = self.flat.views(replica)[index]
-                    view.copy_(torch.where(changed, p.data, view))
+                written[index] = changed
         return written
+
+    def _write_all(self, written: dict[int, Tensor]) -> None:
+        """Let all replicas have these entries."""
+        for index, changed in written.items():
+            for replica in range(len(self.flat.rows)):
+                view = self.flat.views(replica)[index]
+                view.copy_(torch.where(changed, self.parameters[index].data, view))
 
     def _saved_parameters(self) -> Tensor:
         """All replicas, with what has been written. Who has written it into the average may take it back after this."""
@@ -113,9 +117,11 @@ class Replicas:
             return self.flat.compact()
         if any(p.dtype != self.flat.rows.dtype for p in self.parameters):  # for the time of a validation
             return self.flat.compact()
-        before = self.flat.rows.clone()
-        if not self._take_over_for_all():
+        written = self._written()
+        if not written:
             return self.flat.compact()
+        before = self.flat.rows.clone()
+        self._write_all(written)
         saved = self.flat.compact().clone()
         self.flat.rows.copy_(before)
         return saved

@@ -21,6 +21,15 @@ def arguments(configs: Path, command: str) -> list[str]:
     ]
 
 
+def saving(configs: Path, every: int, max_steps: int) -> list[str]:
+    """A fit that validates, and so saves, after every so many steps."""
+    return [
+        *arguments(configs, "fit"),
+        *("--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.enable_checkpointing=true"),
+        *(f"--trainer.val_check_interval={every}", f"--trainer.max_steps={max_steps}", "--trainer.max_epochs=-1"),
+    ]
+
+
 def test_a_recipe_with_a_method_overlay_is_fitted_and_its_configuration_saved(configs: Path, tmp_path: Path) -> None:
     csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.max_steps=5"]
     assert main([*arguments(configs, "fit"), *csv, "--trainer.max_epochs=-1"]) == 0
@@ -37,9 +46,7 @@ def test_logical_time_is_logged_without_asking(configs: Path, tmp_path: Path) ->
 def test_a_fit_ends_with_how_far_it_came_and_where_its_files_are(
     configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.max_steps=5"]
-    kept = ["--trainer.enable_checkpointing=true", "--trainer.val_check_interval=2"]
-    assert main([*arguments(configs, "fit"), *csv, *kept, "--trainer.max_epochs=-1"]) == 0
+    assert main(saving(configs, every=2, max_steps=5)) == 0
     steps, *places = capsys.readouterr().out.splitlines()[-3:]
     assert steps.startswith("5 steps in logical time ")
     assert "; val/loss " in steps
@@ -278,10 +285,8 @@ def test_arguments_of_a_strategy_by_name_are_where_its_configuration_is(
 def test_a_fit_that_is_interrupted_ends_with_how_to_go_on(
     configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--model=tiny_recipe.Interrupted"]
-    kept = ["--trainer.enable_checkpointing=true", "--trainer.val_check_interval=2"]
     with pytest.raises(SystemExit):
-        main([*arguments(configs, "fit"), *csv, *kept, "--trainer.max_steps=9", "--trainer.max_epochs=-1"])
+        main([*saving(configs, every=2, max_steps=9), "--model=tiny_recipe.Interrupted"])
     ended, place, log, hint = capsys.readouterr().out.splitlines()[-4:]
     (checkpoint,) = tmp_path.rglob("*.ckpt")
     assert ended.startswith("Interrupted after 4 steps in logical time ")
@@ -290,10 +295,6 @@ def test_a_fit_that_is_interrupted_ends_with_how_to_go_on(
     assert "--ckpt_path" in hint
 
 
-def test_steps_that_are_in_no_checkpoint_are_counted(
-    configs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    csv = ["--trainer.logger=CSVLogger", "--trainer.logger.save_dir=logs", "--trainer.max_steps=5"]
-    kept = ["--trainer.enable_checkpointing=true", "--trainer.val_check_interval=3"]
-    assert main([*arguments(configs, "fit"), *csv, *kept, "--trainer.max_epochs=-1"]) == 0
+def test_steps_that_are_in_no_checkpoint_are_counted(configs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(saving(configs, every=3, max_steps=5)) == 0
     assert ".ckpt (the last 2 steps are in none)\n" in capsys.readouterr().out

@@ -30,7 +30,7 @@ class Run:
         config: A whole LightningCLI configuration, with the limit and the evaluations as callbacks.
         stop: Target at which the run ends, None to use the whole budget.
         watch: The metric of the target and the loss, whose first non-finite value ends the run as diverged.
-        budget: Logical time the run may use (for the progress bar; the limit itself is in `config`).
+        budget: Logical time the run may use (which is in `config` as well).
         evaluate_every: Logical time between two evaluations (which is in `config` as well).
     """
 
